@@ -13,7 +13,7 @@ use fsmend_device::{Device, OpenOptions};
 use fsmend_engine::Value;
 use fsmend_engine::problem::escape_name;
 use fsmend_ext_driver::{Ext, MountOptions, RegionRoom, Unwritable};
-use fsmend_ext_format::features::{compat, incompat};
+use fsmend_ext_format::features::{Compat, Incompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::superblock::{RawSuperblock, written_uuid};
 use fsmend_vfs::{Errno, FileSystem};
@@ -184,9 +184,9 @@ fn counted_by_driver(device: &Arc<dyn Device>) -> Result<Room, String> {
 
 fn journal(superblock: &RawSuperblock) -> &'static str {
     let features = superblock.features();
-    if !features.has_compat(compat::HAS_JOURNAL) {
+    if !features.has_compat(Compat::HAS_JOURNAL) {
         "none"
-    } else if features.has_incompat(incompat::RECOVER) {
+    } else if features.has_incompat(Incompat::RECOVER) {
         "to-be-replayed"
     } else {
         "clean"

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use fsmend_device::{Content, OpenOptions, Whatever, WritableDevice, WriteOptions, open_writable, recognise};
 use fsmend_ext_driver::mkfs::{Kind, Options, mkfs};
-use fsmend_ext_format::features::compat;
+use fsmend_ext_format::features::Compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::superblock::written_uuid;
 use fsmend_vfs::Time;
@@ -275,7 +275,7 @@ fn summary(arguments: &MkfsArgs, device: &dyn fsmend_device::Device) -> Result<S
     let raw = identity::superblock(device).ok_or("it cannot be read again")?;
     let geometry = Geometry::from_superblock(&raw, device.len()).map_err(|error| error.to_string())?;
     let journal =
-        if raw.features().has_compat(compat::HAS_JOURNAL) { "with a journal" } else { "without a journal" };
+        if raw.features().has_compat(Compat::HAS_JOURNAL) { "with a journal" } else { "without a journal" };
     let size = u64::from(geometry.block_size);
     let regions = match geometry.region_blocks {
         0 => String::new(),

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 
 use crate::damage::{Patch, Structure, Survey};
 
@@ -223,7 +223,7 @@ fn crowds(survey: &Survey) -> Vec<Hostile> {
         });
         hostile(name, patches.collect())
     };
-    let by_extents = survey.features.has_incompat(incompat::EXTENTS);
+    let by_extents = survey.features.has_incompat(Incompat::EXTENTS);
     let mut cases = vec![
         all("one block claimed by every file", &|record| {
             let (map, flags) = if by_extents { (ONE_EXTENT, 0x8_0000_u32) } else { (ONE_POINTER, 0) };

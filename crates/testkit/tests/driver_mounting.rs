@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use fsmend_ext_driver::mkfs::Kind;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::superblock::{EXT_MAGIC as MAGIC, RawSuperblock, SUPERBLOCK_SIZE};
 use fsmend_testkit::driver::mounting::{Met, Mounting, killed};
 use fsmend_testkit::driver::{BASES, Base, FOREIGN, keep, made_by_mke2fs};
@@ -73,8 +73,10 @@ fn clear_logged_flags(image: &mut [u8]) -> usize {
     for at in (2048..image.len() - SUPERBLOCK_SIZE).step_by(1024) {
         let bytes = &mut image[at..at + SUPERBLOCK_SIZE];
         let mut superblock = RawSuperblock::read_from_bytes(bytes).unwrap();
-        if superblock.s_magic.get() == MAGIC && superblock.features().has_incompat(incompat::RECOVER) {
-            superblock.s_feature_incompat.set(superblock.s_feature_incompat.get() & !incompat::RECOVER);
+        if superblock.s_magic.get() == MAGIC && superblock.features().has_incompat(Incompat::RECOVER) {
+            superblock
+                .s_feature_incompat
+                .set(superblock.s_feature_incompat.get() & !Incompat::RECOVER.bits());
             bytes.copy_from_slice(superblock.as_bytes());
             changed += 1;
         }

@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fsmend_device::{WritableDevice, WritableMemory};
 use fsmend_ext_driver::{Ext, MountOptions};
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_testkit::driver::snapshot::{Snapshot, difference, of_driver, of_kernel};
 use fsmend_testkit::driver::{complaint, keep};
 use fsmend_testkit::host::{LoopMount, is_root, skip};
@@ -155,7 +155,7 @@ fn kernel_recovers(image: &[u8]) -> Snapshot {
 /// The same image for those who do not know that there is something in the log.
 fn unaware(image: &[u8]) -> Vec<u8> {
     let mut image = image.to_vec();
-    image[1024 + 0x60] &= !(incompat::RECOVER as u8);
+    image[1024 + 0x60] &= !(Incompat::RECOVER.bits() as u8);
     let sum = fsmend_ext_format::checksum::crc32c(u32::MAX, &image[1024..2044]);
     image[2044..2048].copy_from_slice(&sum.to_le_bytes());
     image

@@ -23,7 +23,7 @@ use fsmend_ext_check::inode::inspection::units_of;
 use fsmend_ext_check::inode::{Inspection, MapRun, inspect};
 use fsmend_ext_check::superblock::{SuperblockOptions, settle};
 use fsmend_ext_check::{Fs, run, xattr};
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 use fsmend_testkit::damage::{MUTATIONS, Patch, Structure, Survey};
 use fsmend_testkit::host::skip;
 use fsmend_testkit::image::{Built, build, matrix};
@@ -308,14 +308,14 @@ fn compare_directory(fs: &Fs<'_>, table: &InodeTable, inode: InodeNo) -> Result<
     let filled = opened.runs.iter().try_fold(0, |next, run| {
         (run.logical == next && !run.unwritten).then(|| next + u64::from(run.count))
     });
-    let unusual = flags::CASEFOLD | flags::ENCRYPT | flags::INLINE_DATA;
-    if opened.inline || filled.is_none() || raw.i_flags.get() & unusual != 0 {
+    let unusual = InodeFlags::CASEFOLD | InodeFlags::ENCRYPT | InodeFlags::INLINE_DATA;
+    if opened.inline || filled.is_none() || raw.flags().intersects(unusual) {
         return Ok(false);
     }
     let fast_path = DirectoryFastPath::new(&fs.geometry, table);
     let mut summary = DirectorySummary::default();
     let mut reader = BatchReader::new(fs.device, ReadBackend::Pread, 8);
-    let indexed = raw.i_flags.get() & flags::INDEX != 0;
+    let indexed = raw.flags().intersects(InodeFlags::INDEX);
     let what = (inode, raw.i_generation.get(), indexed);
     let clean = summarize_large(&fast_path, fs, &mut reader, what, &opened.runs, &mut summary).clean;
     let right = |certainty| certainty == Certainty::Right;

@@ -13,7 +13,7 @@ use fsmend_ext_check::repair::{Repair, RepairOptions, RepairPolicy, plan};
 use fsmend_ext_check::run::{CheckOptions, Meter};
 use fsmend_ext_check::superblock::SuperblockOptions;
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::compat;
+use fsmend_ext_format::features::Compat;
 use fsmend_ext_format::superblock::RawSuperblock;
 use fsmend_testkit::contents::Content;
 use fsmend_testkit::host::skip;
@@ -235,7 +235,7 @@ fn journals() {
         damaged[head..head + BLOCK].fill(0);
         let made = repaired(&format!("{name} journal lost"), damaged, "ext.journal.superblock-missing");
         let raw = superblock(&made);
-        assert!(raw.features().has_compat(compat::HAS_JOURNAL), "a new journal was made");
+        assert!(raw.features().has_compat(Compat::HAS_JOURNAL), "a new journal was made");
         let place = first_block(&made, 8);
         assert_eq!(made[place..place + 4], [0xC0, 0x3B, 0x39, 0x98]);
         assert_eq!(

@@ -11,9 +11,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use fsmend_ext_format::features::{incompat, ro_compat};
+use fsmend_ext_format::features::{Incompat, RoCompat};
 use fsmend_ext_format::group::{BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -66,11 +66,10 @@ pub fn find(image: &Path) -> io::Result<Layout> {
 
 fn tables(file: &File, superblock: &RawSuperblock) -> io::Result<Vec<(u64, usize)>> {
     let features = superblock.features();
-    let wide = features.has_incompat(incompat::BIT64);
+    let wide = features.has_incompat(Incompat::BIT64);
     let size = if wide { usize::from(superblock.s_desc_size.get()) } else { 32 };
     let groups = superblock.blocks_count().div_ceil(u64::from(superblock.s_blocks_per_group.get())) as usize;
-    let lazy =
-        features.has_ro_compat(ro_compat::METADATA_CSUM) || features.has_ro_compat(ro_compat::GDT_CSUM);
+    let lazy = features.has_ro_compat(RoCompat::METADATA_CSUM) || features.has_ro_compat(RoCompat::GDT_CSUM);
     let mut bytes = vec![0; groups * size];
     file.read_exact_at(&mut bytes, BLOCK as u64)?;
     let mut tables = Vec::new();
@@ -99,7 +98,7 @@ fn note_blocks(file: &File, inode: &RawInode, layout: &mut Layout) -> io::Result
         return Ok(());
     }
     let is_directory = inode.file_type() == mode::DIRECTORY;
-    if inode.has_flag(flags::EXTENTS) {
+    if inode.has_flag(InodeFlags::EXTENTS) {
         if inode.file_type() != mode::SYMLINK {
             note_nodes(file, &inode.i_block, layout)?;
         }

@@ -11,10 +11,10 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::{LogFile, LogOnDisk};
 use super::layout::LogState;
 use super::log::{Log, LogSummary, begins_like_log, summarize};
 use super::recover::compare;
+use super::{LogFile, LogOnDisk};
 use crate::Device;
 use crate::plan::sync_folder_of;
 

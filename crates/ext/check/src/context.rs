@@ -6,7 +6,7 @@ use fsmend_device::{Device, ReadError};
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::format::Volume;
 use fsmend_engine::shared_maps::SharedMapInodes;
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
 use fsmend_ext_format::inode::special;
@@ -169,7 +169,7 @@ impl Fs<'_> {
 
     /// Whether quota usage has to be added up.
     pub fn counts_quota(&self) -> bool {
-        self.geometry.features.has_ro_compat(ro_compat::QUOTA)
+        self.geometry.features.has_ro_compat(RoCompat::QUOTA)
     }
 
     /// Where the bitmaps of a group are stored, as far as they are stored and their places known.

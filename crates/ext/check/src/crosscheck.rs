@@ -16,7 +16,7 @@ use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::{self, Stage};
 use fsmend_engine::scan::certification::{DeferredCertification, DirectorySummary};
 use fsmend_engine::shared_maps::MapWalkLimiter;
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::inode::{RawInode, special};
 
 use crate::allocation::{StoredTotals, Totals};
@@ -461,7 +461,7 @@ impl CrossCheck<'_> {
     }
 
     fn search_owners(&mut self) {
-        if self.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !self.unshares {
+        if self.fs.geometry.features.has_ro_compat(RoCompat::SHARED_BLOCKS) && !self.unshares {
             // Sharing is what this feature is for; such a file system is never written.
             return;
         }

@@ -9,7 +9,7 @@ use fsmend_device::Device;
 use fsmend_engine::Findings;
 use fsmend_ext_format::extent::EXTENT_MAGIC;
 use fsmend_ext_format::inode::FAST_SYMLINK_MAX;
-use fsmend_ext_format::inode::{RawInode, flags, mode, special};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode, special};
 
 use crate::run;
 use crate::{Fs, Refusal, bad_blocks, superblock};
@@ -112,7 +112,7 @@ impl FileTypeCounts {
         if !is_users && !is_journal {
             return;
         }
-        if raw.has_flag(flags::EXTENTS) {
+        if raw.has_flag(InodeFlags::EXTENTS) {
             self.add_extents(raw);
         }
         if is_users {
@@ -155,7 +155,7 @@ impl FileTypeCounts {
         }
         let is_mapped = matches!(kind, mode::REGULAR | mode::DIRECTORY)
             || kind == mode::SYMLINK && raw.size() > FAST_SYMLINK_MAX;
-        if is_mapped && !raw.has_flag(flags::EXTENTS) && !raw.has_flag(flags::INLINE_DATA) {
+        if is_mapped && !raw.has_flag(InodeFlags::EXTENTS) && !raw.has_flag(InodeFlags::INLINE_DATA) {
             for (count, word) in self.indirect.iter_mut().zip(INDIRECT_WORDS) {
                 *count += u64::from(raw.block_word(word) != 0);
             }
@@ -200,7 +200,7 @@ mod tests {
         mapped.set_block_word(14, 78);
         file_types.add(&mapped, 12, 11);
         let mut tree = inode(mode::REGULAR, 5000, 1);
-        tree.set_flag(flags::EXTENTS);
+        tree.set_flag(InodeFlags::EXTENTS);
         tree.set_block_word(0, u32::from(EXTENT_MAGIC));
         tree.set_block_word(1, 2 << 16);
         tree.set_block_word(12, 79);

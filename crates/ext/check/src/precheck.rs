@@ -11,7 +11,7 @@ use fsmend_engine::problem::Row;
 use fsmend_engine::repair::Changes;
 use fsmend_engine::report::Summary;
 use fsmend_engine::{Findings, Severity};
-use fsmend_ext_format::features::{incompat, ro_compat};
+use fsmend_ext_format::features::{Incompat, RoCompat};
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use zerocopy::FromBytes;
 
@@ -99,7 +99,7 @@ fn look(
     let fs = run::open(&overlay, settled.clone(), options.now, findings);
     let external = options.external_journal.as_deref();
     // An empty journal behind this flag is what a crash leaves between a replay and the first transaction after it.
-    let was_open = !settled.is_backup() && fs.geometry.features.has_incompat(incompat::RECOVER);
+    let was_open = !settled.is_backup() && fs.geometry.features.has_incompat(Incompat::RECOVER);
     let mut journal = journal::examine(&fs, external, options.replay, options.memory, findings)?;
     drop(fs);
     let mut again = Findings::new();
@@ -148,7 +148,7 @@ fn fresh_totals(fs: &Fs<'_>, seen: &Precheck) -> Changes {
     // A superblock that cannot be read was settled from a backup, and those are left alone.
     let _ = replay.edit_superblock(|raw| {
         raw.s_free_blocks_count_lo.set(free_blocks as u32);
-        if raw.features().has_incompat(incompat::BIT64) {
+        if raw.features().has_incompat(Incompat::BIT64) {
             raw.s_free_blocks_count_hi.set((free_blocks >> 32) as u32);
         }
         raw.s_free_inodes_count.set(free_inodes as u32);
@@ -199,6 +199,6 @@ fn counted(fs: &Fs<'_>) -> Summary {
 
 /// With bigalloc, free blocks are counted in clusters.
 fn blocks_per_count(fs: &Fs<'_>) -> u64 {
-    let bigalloc = fs.geometry.features.has_ro_compat(ro_compat::BIGALLOC);
+    let bigalloc = fs.geometry.features.has_ro_compat(RoCompat::BIGALLOC);
     if bigalloc { u64::from(fs.geometry.cluster_blocks) } else { 1 }
 }

@@ -11,7 +11,7 @@ use fsmend_engine::repair::changes::joined;
 use fsmend_engine::repair::{Changes, Format, Mended, Partial, Rest, Round, Whole};
 use fsmend_engine::report::{CheckReport, Naming, Repair};
 use fsmend_engine::{Problem, Progress, Refusal, Refused};
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::RoCompat;
 
 use crate::journal::problems::NOT_REPLAYED;
 use crate::precheck::precheck;
@@ -106,7 +106,7 @@ fn mend(facts: Facts, options: &CheckOptions, report: &mut CheckReport) -> Resul
     };
     let fs = layout.on(&overlay);
     let features = fs.geometry.features;
-    let refusal = match features.has_ro_compat(ro_compat::SHARED_BLOCKS) && !policy.unshare {
+    let refusal = match features.has_ro_compat(RoCompat::SHARED_BLOCKS) && !policy.unshare {
         true => Some(shared()),
         false => superblock::unknown_to_repairs(features),
     };

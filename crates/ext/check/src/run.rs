@@ -19,7 +19,7 @@ use fsmend_engine::repair::Changes;
 pub use fsmend_engine::report::CheckReport;
 use fsmend_engine::report::{Division, Naming};
 use fsmend_engine::{Budget, Findings, Problem, Progress, Row};
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::superblock::SUPERBLOCK_OFFSET;
@@ -107,7 +107,7 @@ fn check_from(
     let external = options.external_journal.as_deref();
     let room = budget.free().saturating_sub(fs.metadata.bytes_held());
     // An empty journal behind this flag is what a crash leaves between a replay and the first transaction after it.
-    let was_open = !settled.is_backup() && fs.geometry.features.has_incompat(incompat::RECOVER);
+    let was_open = !settled.is_backup() && fs.geometry.features.has_incompat(Incompat::RECOVER);
     let mut journal = journal::examine(&fs, external, options.replay, room, findings)?;
     let changed = !journal.changes.is_empty();
     let forgets_recovery = settled.is_backup() && options.replay && !journal.replayed;

@@ -4,7 +4,7 @@
 use fsmend_engine::claims::Claims;
 use fsmend_engine::report::{JournalUse, Summary};
 use fsmend_engine::{Findings, Row};
-use fsmend_ext_format::features::{compat, incompat};
+use fsmend_ext_format::features::{Compat, Incompat};
 use fsmend_ext_format::superblock::written_uuid;
 
 use crate::Fs;
@@ -43,9 +43,9 @@ pub fn fill(
     let name = &fs.superblock.s_volume_name;
     let uuid = &fs.superblock.s_uuid;
     let label = name.split(|byte| *byte == 0).next().unwrap_or(&[]);
-    let needs_recovery = settled.superblock.features().has_incompat(incompat::RECOVER);
+    let needs_recovery = settled.superblock.features().has_incompat(Incompat::RECOVER);
     let is_damaged = JOURNAL_IS_DAMAGED.iter().any(|row| findings.has(row));
-    let journal = match (features.has_compat(compat::HAS_JOURNAL), replayed) {
+    let journal = match (features.has_compat(Compat::HAS_JOURNAL), replayed) {
         (false, _) => JournalUse::None,
         (true, true) => JournalUse::Replayed,
         (true, false) if needs_recovery => JournalUse::NotReplayed,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contents of regular files: reading, writing, cutting, allocating without writing.
 
-use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{LARGE_FILE, flags};
+use fsmend_ext_format::features::RoCompat;
+use fsmend_ext_format::inode::{InodeFlags, LARGE_FILE};
 use fsmend_vfs::{Allocation, Errno, Extent, InodeNo, Result, Time};
 
 use crate::inode::Inode;
@@ -33,10 +33,10 @@ impl Volume {
 
     /// An error for inodes that say of themselves that they may not be changed, or that this driver cannot change.
     pub fn check_changeable(&self, inode: &Inode) -> Result<()> {
-        if inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
+        if inode.raw.has_flag(InodeFlags::IMMUTABLE) || inode.raw.has_flag(InodeFlags::APPEND) {
             return Err(Errno::NotPermitted);
         }
-        let foreign = [flags::VERITY, flags::ENCRYPT, flags::EA_INODE];
+        let foreign = [InodeFlags::VERITY, InodeFlags::ENCRYPT, InodeFlags::EA_INODE];
         if foreign.iter().any(|flag| inode.raw.has_flag(*flag)) {
             return Err(Errno::NotSupported);
         }
@@ -180,12 +180,12 @@ impl Volume {
     /// Sets the length of a file, and the feature that long files need.
     pub fn set_size(&mut self, inode: &mut Inode, size: u64) -> Result<()> {
         inode.raw.set_size(size);
-        if size >= LARGE_FILE && !self.geometry.features.has_ro_compat(ro_compat::LARGE_FILE) {
+        if size >= LARGE_FILE && !self.geometry.features.has_ro_compat(RoCompat::LARGE_FILE) {
             self.change_superblock(|superblock| {
-                let features = superblock.s_feature_ro_compat.get() | ro_compat::LARGE_FILE;
+                let features = superblock.s_feature_ro_compat.get() | RoCompat::LARGE_FILE.bits();
                 superblock.s_feature_ro_compat.set(features);
             })?;
-            self.geometry.features.ro_compat |= ro_compat::LARGE_FILE;
+            self.geometry.features.ro_compat |= RoCompat::LARGE_FILE;
         }
         Ok(())
     }

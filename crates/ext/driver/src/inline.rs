@@ -6,8 +6,8 @@
 //! is as long as the contents say. Its entry has no hash: the kernel changes the value without changing the entry.
 
 use fsmend_ext_format::extent::ExtentHeader;
-use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, flags};
+use fsmend_ext_format::features::Incompat;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags};
 use fsmend_ext_format::xattr::{Area, name_index};
 use fsmend_vfs::{Errno, Result};
 
@@ -18,7 +18,7 @@ use crate::volume::Volume;
 impl Volume {
     /// Whether contents may live in inodes.
     pub fn has_inline_data(&self) -> bool {
-        self.geometry.features.has_incompat(incompat::INLINE_DATA)
+        self.geometry.features.has_incompat(Incompat::INLINE_DATA)
     }
 
     /// The contents that live in an inode: what `i_block` holds, and behind that the attribute. May be shorter or longer than the file says.
@@ -43,8 +43,8 @@ impl Volume {
         self.set_data(inode, Some(value))?;
         inode.raw.i_block.fill(0);
         inode.raw.i_block[..near.len()].copy_from_slice(near);
-        inode.raw.clear_flag(flags::EXTENTS);
-        inode.raw.set_flag(flags::INLINE_DATA);
+        inode.raw.clear_flag(InodeFlags::EXTENTS);
+        inode.raw.set_flag(InodeFlags::INLINE_DATA);
         inode.raw.set_size(bytes.len() as u64);
         Ok(())
     }
@@ -52,7 +52,7 @@ impl Volume {
     /// Contents do not live in an inode any more; it has an empty map instead. Its length stays.
     pub fn leave_inode(&mut self, inode: &mut Inode) -> Result<()> {
         self.set_data(inode, None)?;
-        inode.raw.clear_flag(flags::INLINE_DATA);
+        inode.raw.clear_flag(InodeFlags::INLINE_DATA);
         inode.raw.i_block.fill(0);
         self.start_extents(inode);
         Ok(())

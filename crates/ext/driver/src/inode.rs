@@ -4,9 +4,9 @@
 use fsmend_base::GroupNo;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::build_node;
-use fsmend_ext_format::features::{incompat, ro_compat};
+use fsmend_ext_format::features::{Incompat, RoCompat};
 pub(crate) use fsmend_ext_format::inode::LINKS_MAX;
-use fsmend_ext_format::inode::{BASE_INODE_SIZE, I_BLOCK_LEN, RawInode, flags, mode};
+use fsmend_ext_format::inode::{BASE_INODE_SIZE, I_BLOCK_LEN, InodeFlags, RawInode, mode};
 use fsmend_vfs::{Attributes, DeviceNumber, Errno, FileKind, InodeNo, Permissions, Result, Time};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -41,11 +41,11 @@ impl Inode {
     }
 
     pub fn has_extents(&self) -> bool {
-        self.raw.has_flag(flags::EXTENTS)
+        self.raw.has_flag(InodeFlags::EXTENTS)
     }
 
     pub fn has_inline_data(&self) -> bool {
-        self.raw.has_flag(flags::INLINE_DATA)
+        self.raw.has_flag(InodeFlags::INLINE_DATA)
     }
 
     /// Whether `i_block` maps blocks (and does not hold a device number or the target of a link).
@@ -182,7 +182,7 @@ impl Inode {
             return low;
         }
         let count = u64::from(self.raw.i_blocks_high.get()) << 32 | low;
-        if self.raw.has_flag(flags::HUGE_FILE) {
+        if self.raw.has_flag(InodeFlags::HUGE_FILE) {
             count.saturating_mul(u64::from(block_size / 512))
         } else {
             count
@@ -306,13 +306,13 @@ impl Volume {
 
     /// Whether new files are mapped by extents.
     pub fn uses_extents(&self) -> bool {
-        self.geometry.features.has_incompat(incompat::EXTENTS)
+        self.geometry.features.has_incompat(Incompat::EXTENTS)
     }
 
     /// Gives an inode an empty map of the kind that new files have.
     pub fn start_extents(&self, inode: &mut Inode) {
         if self.uses_extents() {
-            inode.raw.set_flag(flags::EXTENTS);
+            inode.raw.set_flag(InodeFlags::EXTENTS);
             let root = build_node(I_BLOCK_LEN, 0, &[]);
             inode.raw.i_block.copy_from_slice(&root);
         }
@@ -320,7 +320,7 @@ impl Volume {
 
     /// Whether `i_blocks` has 48 bits.
     pub fn has_huge_files(&self) -> bool {
-        self.geometry.features.has_ro_compat(ro_compat::HUGE_FILE)
+        self.geometry.features.has_ro_compat(RoCompat::HUGE_FILE)
     }
 
     /// Counts units of allocation that a file gets (or gives back), and charges its owner for them: blocks, or clusters where there are such.
@@ -332,7 +332,7 @@ impl Volume {
         self.charge(inode, bytes, 0)?;
         let before = inode.sectors(self.has_huge_files(), block_size);
         let count = before.checked_add_signed(sectors).ok_or(Errno::Corrupt)?;
-        inode.raw.clear_flag(flags::HUGE_FILE);
+        inode.raw.clear_flag(InodeFlags::HUGE_FILE);
         if count <= u64::from(u32::MAX) {
             inode.raw.i_blocks_lo.set(count as u32);
             inode.raw.i_blocks_high.set(0);
@@ -344,7 +344,7 @@ impl Volume {
         let stored = if count < 1 << 48 {
             count
         } else {
-            inode.raw.set_flag(flags::HUGE_FILE);
+            inode.raw.set_flag(InodeFlags::HUGE_FILE);
             count / u64::from(block_size / 512)
         };
         inode.raw.i_blocks_lo.set(stored as u32);

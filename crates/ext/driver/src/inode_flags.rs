@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The flags of inodes that chattr and lsattr show. On the disk they have the numbers that programs see.
 
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::InodeFlags as Stored;
 use fsmend_vfs::{Errno, InodeFlags, Result};
 
 use crate::inode::Inode;
@@ -21,14 +21,14 @@ const CHANGEABLE: u32 = WITHOUT_MEANING
     | InodeFlags::PROJECT_INHERIT;
 /// What users see besides.
 const SHOWN: u32 = CHANGEABLE
-    | flags::ENCRYPT
-    | flags::INDEX
-    | flags::JOURNAL_DATA
-    | flags::HUGE_FILE
-    | flags::EXTENTS
-    | flags::VERITY
-    | flags::INLINE_DATA
-    | flags::CASEFOLD;
+    | Stored::ENCRYPT.bits()
+    | Stored::INDEX.bits()
+    | Stored::JOURNAL_DATA.bits()
+    | Stored::HUGE_FILE.bits()
+    | Stored::EXTENTS.bits()
+    | Stored::VERITY.bits()
+    | Stored::INLINE_DATA.bits()
+    | Stored::CASEFOLD.bits();
 
 /// The flags as users see them.
 pub(crate) fn shown(inode: &Inode) -> InodeFlags {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fsmend_blockcache::{Block, BlockCache, HeldInodes, MountState, PendingFrees};
 use fsmend_device::WritableDevice;
-use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Features, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::settle::Unsound;
@@ -23,30 +23,30 @@ use crate::region::Regions;
 use crate::volume::{Totals, Volume};
 
 /// Features that may be read and written here.
-const INCOMPAT_WRITABLE: u32 = incompat::FILETYPE
-    | incompat::RECOVER
-    | incompat::META_BG
-    | incompat::EXTENTS
-    | incompat::BIT64
-    | incompat::FLEX_BG
-    | incompat::CSUM_SEED
-    | incompat::LARGEDIR
-    | incompat::INLINE_DATA
-    | incompat::REXT3;
+const INCOMPAT_WRITABLE: Incompat = Incompat::FILETYPE
+    .union(Incompat::RECOVER)
+    .union(Incompat::META_BG)
+    .union(Incompat::EXTENTS)
+    .union(Incompat::BIT64)
+    .union(Incompat::FLEX_BG)
+    .union(Incompat::CSUM_SEED)
+    .union(Incompat::LARGEDIR)
+    .union(Incompat::INLINE_DATA)
+    .union(Incompat::REXT3);
 /// Features with which a file system can at least be read here.
-const INCOMPAT_READABLE: u32 = INCOMPAT_WRITABLE | incompat::EA_INODE | incompat::MMP;
-const RO_COMPAT_WRITABLE: u32 = ro_compat::SPARSE_SUPER
-    | ro_compat::LARGE_FILE
-    | ro_compat::HUGE_FILE
-    | ro_compat::GDT_CSUM
-    | ro_compat::DIR_NLINK
-    | ro_compat::EXTRA_ISIZE
-    | ro_compat::QUOTA
-    | ro_compat::BIGALLOC
-    | ro_compat::METADATA_CSUM
-    | ro_compat::PROJECT
-    | ro_compat::VERITY
-    | ro_compat::ORPHAN_PRESENT;
+const INCOMPAT_READABLE: Incompat = INCOMPAT_WRITABLE.union(Incompat::EA_INODE).union(Incompat::MMP);
+const RO_COMPAT_WRITABLE: RoCompat = RoCompat::SPARSE_SUPER
+    .union(RoCompat::LARGE_FILE)
+    .union(RoCompat::HUGE_FILE)
+    .union(RoCompat::GDT_CSUM)
+    .union(RoCompat::DIR_NLINK)
+    .union(RoCompat::EXTRA_ISIZE)
+    .union(RoCompat::QUOTA)
+    .union(RoCompat::BIGALLOC)
+    .union(RoCompat::METADATA_CSUM)
+    .union(RoCompat::PROJECT)
+    .union(RoCompat::VERITY)
+    .union(RoCompat::ORPHAN_PRESENT);
 /// Bytes of metadata that stay in memory if nothing else is said.
 const CACHE_BYTES: usize = 256 << 20;
 
@@ -132,12 +132,12 @@ impl fmt::Display for MountError {
 impl std::error::Error for MountError {}
 
 /// Names of incompatible bits, one for each.
-fn incompat_names(bits: u32) -> Vec<String> {
-    names(bits, |bit| Features { incompat: bit, ..Features::default() })
+fn incompat_names(bits: Incompat) -> Vec<String> {
+    names(bits.bits(), |bit| Features::from_words(0, bit, 0))
 }
 
-fn ro_compat_names(bits: u32) -> Vec<String> {
-    names(bits, |bit| Features { ro_compat: bit, ..Features::default() })
+fn ro_compat_names(bits: RoCompat) -> Vec<String> {
+    names(bits.bits(), |bit| Features::from_words(0, 0, bit))
 }
 
 fn names(bits: u32, features: impl Fn(u32) -> Features) -> Vec<String> {
@@ -152,7 +152,7 @@ fn names(bits: u32, features: impl Fn(u32) -> Features) -> Vec<String> {
 /// An error for features that are not understood; whether the rest may be written, if it is to be.
 fn check_features(features: Features, read_only: bool) -> Result<(), MountError> {
     let unknown = features.incompat & !INCOMPAT_READABLE;
-    if unknown != 0 {
+    if !unknown.is_empty() {
         return Err(MountError::Features(incompat_names(unknown)));
     }
     if read_only {
@@ -277,8 +277,8 @@ impl Volume {
     fn prepare_journal(&mut self, read_only: bool, is_torn: bool) -> Result<(), MountError> {
         let features = self.geometry.features;
         let raw = self.superblock().map_err(|error| self.why(error))?;
-        let needs_recovery = features.has_incompat(incompat::RECOVER) || is_torn;
-        if !features.has_compat(compat::HAS_JOURNAL) {
+        let needs_recovery = features.has_incompat(Incompat::RECOVER) || is_torn;
+        if !features.has_compat(Compat::HAS_JOURNAL) {
             return Ok(());
         }
         if raw.s_journal_inum.get() == 0 {
@@ -345,7 +345,7 @@ impl Volume {
         if !has_right_sum(&superblock) {
             return Ok(());
         }
-        superblock.s_feature_incompat.set(superblock.s_feature_incompat.get() | incompat::RECOVER);
+        superblock.s_feature_incompat.set(superblock.s_feature_incompat.get() | Incompat::RECOVER.bits());
         if superblock.features().metadata_csum() {
             fsmend_ext_format::checksum::seal_superblock(&mut superblock);
         }
@@ -356,7 +356,7 @@ impl Volume {
     /// From now on, the log is written to.
     fn start_log(&mut self) -> Result<(), Errno> {
         let Some(mut log) = self.log.take() else { return Ok(()) };
-        log.start(&mut self.cache, self.geometry.features.has_incompat(incompat::BIT64))?;
+        log.start(&mut self.cache, self.geometry.features.has_incompat(Incompat::BIT64))?;
         if self.is_bulk {
             return log.close(&mut self.cache);
         }
@@ -378,11 +378,11 @@ impl Volume {
         self.operation(now, |volume| {
             volume.change_superblock(|superblock| {
                 if has_log {
-                    let features = superblock.s_feature_incompat.get() | incompat::RECOVER;
+                    let features = superblock.s_feature_incompat.get() | Incompat::RECOVER.bits();
                     superblock.s_feature_incompat.set(features);
                 } else {
                     // What a journal held has been replayed, and it gets nothing new.
-                    let features = superblock.s_feature_incompat.get() & !incompat::RECOVER;
+                    let features = superblock.s_feature_incompat.get() & !Incompat::RECOVER.bits();
                     superblock.s_feature_incompat.set(features);
                     superblock.s_state.set(superblock.s_state.get() & !state::VALID);
                 }
@@ -392,9 +392,9 @@ impl Volume {
             })
         })?;
         if has_log {
-            self.geometry.features.incompat |= incompat::RECOVER;
+            self.geometry.features.incompat |= Incompat::RECOVER;
         } else {
-            self.geometry.features.incompat &= !incompat::RECOVER;
+            self.geometry.features.incompat &= !Incompat::RECOVER;
         }
         // This is the spare transaction. Only when the superblock is home does the log say that it may hold something.
         self.commit(now)?;
@@ -422,7 +422,7 @@ impl Volume {
         let mut overhead =
             own * self.unit() + u64::from(self.geometry.first_data_block) + self.regions.blocks();
         let journal = self.superblock()?.s_journal_inum.get();
-        if self.geometry.features.has_compat(compat::HAS_JOURNAL) && journal != 0 {
+        if self.geometry.features.has_compat(Compat::HAS_JOURNAL) && journal != 0 {
             let inode = self.load(InodeNo(journal))?;
             overhead += inode.raw.size() / u64::from(self.geometry.block_size);
         }
@@ -454,7 +454,7 @@ impl Volume {
         self.set_log_aside()?;
         self.change_superblock(|superblock| {
             if had_log {
-                let features = superblock.s_feature_incompat.get() & !incompat::RECOVER;
+                let features = superblock.s_feature_incompat.get() & !Incompat::RECOVER.bits();
                 superblock.s_feature_incompat.set(features);
             }
             superblock.s_state.set(superblock.s_state.get() | state::VALID);

@@ -2,8 +2,8 @@
 //! Names: making files, giving them more names, taking names away, moving them.
 
 use fsmend_blockcache::names;
-use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
+use fsmend_ext_format::features::RoCompat;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode};
 use fsmend_vfs::{Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time};
 
 use crate::directory::Found;
@@ -99,13 +99,13 @@ impl Volume {
             inode.raw.i_projid.set(directory.raw.project());
         }
         if inode.is_directory() {
-            inode.raw.set_flag(flags::PROJECT_INHERIT);
+            inode.raw.set_flag(InodeFlags::PROJECT_INHERIT);
         }
     }
 
     fn hands_project_down(&self, directory: &Inode) -> bool {
-        self.geometry.features.has_ro_compat(ro_compat::PROJECT)
-            && directory.raw.has_flag(flags::PROJECT_INHERIT)
+        self.geometry.features.has_ro_compat(RoCompat::PROJECT)
+            && directory.raw.has_flag(InodeFlags::PROJECT_INHERIT)
     }
 
     /// Only what belongs to the project of such a directory may get a name in it.
@@ -115,7 +115,7 @@ impl Volume {
     }
 
     fn check_subdirectories(&self, directory: &Inode) -> Result<()> {
-        let unlimited = self.geometry.features.has_ro_compat(ro_compat::DIR_NLINK);
+        let unlimited = self.geometry.features.has_ro_compat(RoCompat::DIR_NLINK);
         if directory.links() >= LINKS_MAX && !unlimited { Err(Errno::TooManyLinks) } else { Ok(()) }
     }
 
@@ -160,7 +160,10 @@ impl Volume {
     pub fn link_file(&mut self, number: InodeNo, parent: InodeNo, name: &[u8], now: Time) -> Result<Inode> {
         names::check(name)?;
         let mut inode = self.load(number)?;
-        if inode.is_directory() || inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
+        if inode.is_directory()
+            || inode.raw.has_flag(InodeFlags::IMMUTABLE)
+            || inode.raw.has_flag(InodeFlags::APPEND)
+        {
             return Err(Errno::NotPermitted);
         }
         let mut directory = self.directory_to_change(parent)?;
@@ -206,7 +209,7 @@ impl Volume {
     }
 
     fn check_removable(&mut self, inode: &Inode, of_directory: bool) -> Result<()> {
-        if inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
+        if inode.raw.has_flag(InodeFlags::IMMUTABLE) || inode.raw.has_flag(InodeFlags::APPEND) {
             return Err(Errno::NotPermitted);
         }
         names::check_removable(inode.is_directory(), of_directory, || self.is_empty_directory(inode))
@@ -242,7 +245,7 @@ impl Volume {
         let (old, inode) = self.find_to_change(&old_parent, from.1)?;
         let there = self.find_entry(&new_parent, to.1)?;
         names::check_new_name(there.is_some(), how)?;
-        if inode.raw.has_flag(flags::IMMUTABLE) || inode.raw.has_flag(flags::APPEND) {
+        if inode.raw.has_flag(InodeFlags::IMMUTABLE) || inode.raw.has_flag(InodeFlags::APPEND) {
             return Err(Errno::NotPermitted);
         }
         if there.is_some_and(|there| there.inode == old.inode) {

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{compat, ro_compat};
+use fsmend_ext_format::features::{Compat, RoCompat};
 use fsmend_ext_format::orphan_file;
 use fsmend_vfs::{InodeNo, Result, Time};
 
@@ -132,7 +132,7 @@ impl Volume {
             }
             self.finish_orphan(usable, now)?;
         }
-        if self.geometry.features.has_ro_compat(ro_compat::ORPHAN_PRESENT) {
+        if self.geometry.features.has_ro_compat(RoCompat::ORPHAN_PRESENT) {
             self.clean_up_orphan_file(now)?;
         }
         Ok(())
@@ -150,7 +150,7 @@ impl Volume {
 
     fn clean_up_orphan_file(&mut self, now: Time) -> Result<()> {
         let number = InodeNo(self.superblock()?.s_orphan_file_inum.get());
-        if !self.geometry.features.has_compat(compat::ORPHAN_FILE) {
+        if !self.geometry.features.has_compat(Compat::ORPHAN_FILE) {
             return Err(self.cache.corrupt(|| "orphans in an orphan file that is not there".into()));
         }
         let file = self.load(number)?;
@@ -180,11 +180,11 @@ impl Volume {
         }
         self.operation(now, |volume| {
             volume.change_superblock(|superblock| {
-                let features = superblock.s_feature_ro_compat.get() & !ro_compat::ORPHAN_PRESENT;
+                let features = superblock.s_feature_ro_compat.get() & !RoCompat::ORPHAN_PRESENT.bits();
                 superblock.s_feature_ro_compat.set(features);
             })
         })?;
-        self.geometry.features.ro_compat &= !ro_compat::ORPHAN_PRESENT;
+        self.geometry.features.ro_compat &= !RoCompat::ORPHAN_PRESENT;
         Ok(())
     }
 

@@ -8,8 +8,8 @@
 
 use std::collections::HashMap;
 
-use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{flags, special};
+use fsmend_ext_format::features::RoCompat;
+use fsmend_ext_format::inode::{InodeFlags, special};
 use fsmend_ext_format::quota::build::QuotaInfo;
 use fsmend_ext_format::quota::tree::{self, head, leaf};
 use fsmend_ext_format::quota::{
@@ -62,7 +62,7 @@ impl Quotas {
     fn counts(&self, inode: &Inode, first_inode: u32) -> bool {
         let number = inode.number.0;
         let is_ordinary = number >= first_inode && !self.hidden.contains(&number);
-        (number == special::ROOT || is_ordinary) && !inode.raw.has_flag(flags::EA_INODE)
+        (number == special::ROOT || is_ordinary) && !inode.raw.has_flag(InodeFlags::EA_INODE)
     }
 }
 
@@ -110,7 +110,7 @@ fn add(
 impl Volume {
     /// Finds the quota files, which have to be in order.
     pub fn open_quotas(&mut self) -> Result<()> {
-        if !self.geometry.features.has_ro_compat(ro_compat::QUOTA) {
+        if !self.geometry.features.has_ro_compat(RoCompat::QUOTA) {
             return Ok(());
         }
         let superblock = self.superblock()?;

@@ -4,7 +4,7 @@
 use fsmend_base::BlockNo;
 use fsmend_blockcache::{Block, acl::Acl};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::xattr::{
     self, Area, BLOCK_HEADER_SIZE, CharSign, Entry, INODE_HEADER_SIZE, RawXattrEntry, RawXattrHeader,
     XATTR_MAGIC, entry_len, inode_area_start, name_index, padded,
@@ -111,7 +111,7 @@ impl Volume {
     }
 
     fn acl_block(&self, inode: &Inode) -> u64 {
-        inode.raw.file_acl(self.geometry.features.has_incompat(incompat::BIT64))
+        inode.raw.file_acl(self.geometry.features.has_incompat(Incompat::BIT64))
     }
 
     fn set_acl_block(&self, inode: &mut Inode, block: u64) {

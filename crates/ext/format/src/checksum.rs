@@ -21,7 +21,7 @@ use fsmend_base::checksum::wide::{is_available, leaf};
 use fsmend_base::width::{low_u8, low_u16, low_u32};
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 
-use crate::features::{Features, incompat, ro_compat};
+use crate::features::{Features, Incompat, RoCompat};
 use crate::superblock::{RawSuperblock, SUPERBLOCK_SIZE};
 use zerocopy::IntoBytes;
 
@@ -97,12 +97,12 @@ pub fn group_desc(
 ) -> Option<Checked> {
     let (head, stored, tail) = around(desc, DESC_CHECKSUM)?;
     let number = group.0.to_le_bytes();
-    let computed = if features.has_ro_compat(ro_compat::METADATA_CSUM) {
+    let computed = if features.has_ro_compat(RoCompat::METADATA_CSUM) {
         let crc = crc32c(crc32c(crc32c(seed, &number), head), &[0, 0]);
         low_u16(crc32c(crc, tail).into())
-    } else if features.has_ro_compat(ro_compat::GDT_CSUM) {
+    } else if features.has_ro_compat(RoCompat::GDT_CSUM) {
         let crc = crc16(crc16(crc16(u16::MAX, uuid), &number), head);
-        if features.has_incompat(incompat::BIT64) { crc16(crc, tail) } else { crc }
+        if features.has_incompat(Incompat::BIT64) { crc16(crc, tail) } else { crc }
     } else {
         return None;
     };

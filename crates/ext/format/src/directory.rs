@@ -16,7 +16,7 @@
 //!
 //! Source: "ext4 Data Structures and Algorithms", directory entries.
 
-use crate::features::{Features, incompat};
+use crate::features::{Features, Incompat};
 use crate::rext3;
 
 /// Bytes in front of the name.
@@ -261,7 +261,7 @@ pub fn entries_len(block: &[u8], features: Features) -> usize {
 
 /// Whether entries carry a file type.
 pub fn has_file_types(features: Features) -> bool {
-    features.has_incompat(incompat::FILETYPE)
+    features.has_incompat(Incompat::FILETYPE)
 }
 
 /// The file type byte for the file type bits of a mode; [`file_type::UNKNOWN`] for a mode that no file has.

@@ -1,205 +1,249 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Feature bits of the superblock (`s_feature_compat`, `s_feature_incompat`, `s_feature_ro_compat`).
 //!
-//! Source: "ext4 Data Structures and Algorithms", super block, feature tables.
+//! Source: "ext4 Data Structures and Algorithms", super block, feature tables. Bits that are not named here are kept.
 
-/// Compatible features: an implementation that does not know the bit may still read and write.
-pub mod compat {
-    /// Directory preallocation.
-    pub const DIR_PREALLOC: u32 = 0x1;
-    /// AFS "imagic" inodes.
-    pub const IMAGIC_INODES: u32 = 0x2;
-    /// The file system has a journal.
-    pub const HAS_JOURNAL: u32 = 0x4;
-    /// Extended attributes.
-    pub const EXT_ATTR: u32 = 0x8;
-    /// Reserved descriptor blocks in inode 7.
-    pub const RESIZE_INODE: u32 = 0x10;
-    /// Hashed directory indexes.
-    pub const DIR_INDEX: u32 = 0x20;
-    /// Lazy block groups (never shipped).
-    pub const LAZY_BG: u32 = 0x40;
-    /// Exclude inode (snapshots, never shipped upstream).
-    pub const EXCLUDE_INODE: u32 = 0x80;
-    /// Exclude bitmap (snapshots, never shipped upstream).
-    pub const EXCLUDE_BITMAP: u32 = 0x100;
-    /// Superblock backups in at most two groups.
-    pub const SPARSE_SUPER2: u32 = 0x200;
-    /// Fast commits in the journal.
-    pub const FAST_COMMIT: u32 = 0x400;
-    /// Inode numbers and UUID never change (inline-crypt friendly).
-    pub const STABLE_INODES: u32 = 0x800;
-    /// Orphans are recorded in a file.
-    pub const ORPHAN_FILE: u32 = 0x1000;
+use bitflags::bitflags;
+
+bitflags! {
+    /// Compatible features: an implementation that does not know the bit may still read and write.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Compat: u32 {
+        /// Directory preallocation.
+        const DIR_PREALLOC = 0x1;
+        /// AFS "imagic" inodes.
+        const IMAGIC_INODES = 0x2;
+        /// The file system has a journal.
+        const HAS_JOURNAL = 0x4;
+        /// Extended attributes.
+        const EXT_ATTR = 0x8;
+        /// Reserved descriptor blocks in inode 7.
+        const RESIZE_INODE = 0x10;
+        /// Hashed directory indexes.
+        const DIR_INDEX = 0x20;
+        /// Lazy block groups (never shipped).
+        const LAZY_BG = 0x40;
+        /// Exclude inode (snapshots, never shipped upstream).
+        const EXCLUDE_INODE = 0x80;
+        /// Exclude bitmap (snapshots, never shipped upstream).
+        const EXCLUDE_BITMAP = 0x100;
+        /// Superblock backups in at most two groups.
+        const SPARSE_SUPER2 = 0x200;
+        /// Fast commits in the journal.
+        const FAST_COMMIT = 0x400;
+        /// Inode numbers and UUID never change (inline-crypt friendly).
+        const STABLE_INODES = 0x800;
+        /// Orphans are recorded in a file.
+        const ORPHAN_FILE = 0x1000;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
+}
+
+impl Compat {
     /// All bits that we know.
-    pub const KNOWN: u32 = 0x1FFF;
+    pub const KNOWN: Compat = Compat::from_bits_retain(0x1FFF);
 }
 
-/// Incompatible features: an implementation that does not know the bit must refuse the file system.
-pub mod incompat {
-    /// Compressed files (never shipped).
-    pub const COMPRESSION: u32 = 0x1;
-    /// Directory entries carry a file type.
-    pub const FILETYPE: u32 = 0x2;
-    /// The journal has to be replayed.
-    pub const RECOVER: u32 = 0x4;
-    /// This is an external journal device.
-    pub const JOURNAL_DEV: u32 = 0x8;
-    /// Descriptors live in meta block groups.
-    pub const META_BG: u32 = 0x10;
-    /// Files may be mapped by extents.
-    pub const EXTENTS: u32 = 0x40;
-    /// 64-bit block numbers, larger descriptors.
-    pub const BIT64: u32 = 0x80;
-    /// Multiple-mount protection.
-    pub const MMP: u32 = 0x100;
-    /// Group metadata may lie in other groups.
-    pub const FLEX_BG: u32 = 0x200;
-    /// Large attribute values in inodes of their own.
-    pub const EA_INODE: u32 = 0x400;
-    /// Data in directory entries (never shipped).
-    pub const DIRDATA: u32 = 0x1000;
-    /// The checksum seed is stored in the superblock.
-    pub const CSUM_SEED: u32 = 0x2000;
-    /// Directories over 2 GiB or three-level indexes.
-    pub const LARGEDIR: u32 = 0x4000;
-    /// Small files live in their inode.
-    pub const INLINE_DATA: u32 = 0x8000;
-    /// Encrypted files.
-    pub const ENCRYPT: u32 = 0x1_0000;
-    /// Case-insensitive directories.
-    pub const CASEFOLD: u32 = 0x2_0000;
-    /// Indirect regions with backpointers: see [`crate::rext3`]. Our own; no ext4 uses this bit.
-    pub const REXT3: u32 = 0x40_0000;
+bitflags! {
+    /// Incompatible features: an implementation that does not know the bit must refuse the file system.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Incompat: u32 {
+        /// Compressed files (never shipped).
+        const COMPRESSION = 0x1;
+        /// Directory entries carry a file type.
+        const FILETYPE = 0x2;
+        /// The journal has to be replayed.
+        const RECOVER = 0x4;
+        /// This is an external journal device.
+        const JOURNAL_DEV = 0x8;
+        /// Descriptors live in meta block groups.
+        const META_BG = 0x10;
+        /// Files may be mapped by extents.
+        const EXTENTS = 0x40;
+        /// 64-bit block numbers, larger descriptors.
+        const BIT64 = 0x80;
+        /// Multiple-mount protection.
+        const MMP = 0x100;
+        /// Group metadata may lie in other groups.
+        const FLEX_BG = 0x200;
+        /// Large attribute values in inodes of their own.
+        const EA_INODE = 0x400;
+        /// Data in directory entries (never shipped).
+        const DIRDATA = 0x1000;
+        /// The checksum seed is stored in the superblock.
+        const CSUM_SEED = 0x2000;
+        /// Directories over 2 GiB or three-level indexes.
+        const LARGEDIR = 0x4000;
+        /// Small files live in their inode.
+        const INLINE_DATA = 0x8000;
+        /// Encrypted files.
+        const ENCRYPT = 0x1_0000;
+        /// Case-insensitive directories.
+        const CASEFOLD = 0x2_0000;
+        /// Indirect regions with backpointers: see [`crate::rext3`]. Our own; no ext4 uses this bit.
+        const REXT3 = 0x40_0000;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
+}
+
+impl Incompat {
     /// All bits that we check; any other bit is refused by name.
-    pub const SUPPORTED: u32 = FILETYPE
-        | RECOVER
-        | JOURNAL_DEV
-        | META_BG
-        | EXTENTS
-        | BIT64
-        | MMP
-        | FLEX_BG
-        | EA_INODE
-        | CSUM_SEED
-        | LARGEDIR
-        | INLINE_DATA
-        | ENCRYPT
-        | CASEFOLD
-        | REXT3;
+    pub const SUPPORTED: Incompat = Incompat::from_bits_retain(
+        Self::FILETYPE.bits()
+            | Self::RECOVER.bits()
+            | Self::JOURNAL_DEV.bits()
+            | Self::META_BG.bits()
+            | Self::EXTENTS.bits()
+            | Self::BIT64.bits()
+            | Self::MMP.bits()
+            | Self::FLEX_BG.bits()
+            | Self::EA_INODE.bits()
+            | Self::CSUM_SEED.bits()
+            | Self::LARGEDIR.bits()
+            | Self::INLINE_DATA.bits()
+            | Self::ENCRYPT.bits()
+            | Self::CASEFOLD.bits()
+            | Self::REXT3.bits(),
+    );
 }
 
-/// Read-only compatible features: an implementation that does not know the bit may only read.
-pub mod ro_compat {
-    /// Superblock backups in groups 0, 1 and powers of 3, 5 and 7.
-    pub const SPARSE_SUPER: u32 = 0x1;
-    /// Files over 2 GiB.
-    pub const LARGE_FILE: u32 = 0x2;
-    /// B-tree directories (never shipped).
-    pub const BTREE_DIR: u32 = 0x4;
-    /// `i_blocks` has 48 bits and may count file-system blocks.
-    pub const HUGE_FILE: u32 = 0x8;
-    /// Descriptor checksums and uninitialised groups.
-    pub const GDT_CSUM: u32 = 0x10;
-    /// Directories may have more than 65 000 subdirectories.
-    pub const DIR_NLINK: u32 = 0x20;
-    /// Inodes have at least `s_min_extra_isize` extra bytes.
-    pub const EXTRA_ISIZE: u32 = 0x40;
-    /// Snapshots (never shipped upstream).
-    pub const HAS_SNAPSHOT: u32 = 0x80;
-    /// Quota files are hidden inodes.
-    pub const QUOTA: u32 = 0x100;
-    /// Allocation in clusters.
-    pub const BIGALLOC: u32 = 0x200;
-    /// Checksums on all metadata.
-    pub const METADATA_CSUM: u32 = 0x400;
-    /// Replicas (never shipped).
-    pub const REPLICA: u32 = 0x800;
-    /// The file system is never written.
-    pub const READONLY: u32 = 0x1000;
-    /// Project quota.
-    pub const PROJECT: u32 = 0x2000;
-    /// Blocks may be shared between files; read-only.
-    pub const SHARED_BLOCKS: u32 = 0x4000;
-    /// fs-verity files.
-    pub const VERITY: u32 = 0x8000;
-    /// The orphan file holds entries.
-    pub const ORPHAN_PRESENT: u32 = 0x1_0000;
+bitflags! {
+    /// Read-only compatible features: an implementation that does not know the bit may only read.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct RoCompat: u32 {
+        /// Superblock backups in groups 0, 1 and powers of 3, 5 and 7.
+        const SPARSE_SUPER = 0x1;
+        /// Files over 2 GiB.
+        const LARGE_FILE = 0x2;
+        /// B-tree directories (never shipped).
+        const BTREE_DIR = 0x4;
+        /// `i_blocks` has 48 bits and may count file-system blocks.
+        const HUGE_FILE = 0x8;
+        /// Descriptor checksums and uninitialised groups.
+        const GDT_CSUM = 0x10;
+        /// Directories may have more than 65 000 subdirectories.
+        const DIR_NLINK = 0x20;
+        /// Inodes have at least `s_min_extra_isize` extra bytes.
+        const EXTRA_ISIZE = 0x40;
+        /// Snapshots (never shipped upstream).
+        const HAS_SNAPSHOT = 0x80;
+        /// Quota files are hidden inodes.
+        const QUOTA = 0x100;
+        /// Allocation in clusters.
+        const BIGALLOC = 0x200;
+        /// Checksums on all metadata.
+        const METADATA_CSUM = 0x400;
+        /// Replicas (never shipped).
+        const REPLICA = 0x800;
+        /// The file system is never written.
+        const READONLY = 0x1000;
+        /// Project quota.
+        const PROJECT = 0x2000;
+        /// Blocks may be shared between files; read-only.
+        const SHARED_BLOCKS = 0x4000;
+        /// fs-verity files.
+        const VERITY = 0x8000;
+        /// The orphan file holds entries.
+        const ORPHAN_PRESENT = 0x1_0000;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
+}
+
+impl RoCompat {
     /// All bits that we check.
-    pub const SUPPORTED: u32 = SPARSE_SUPER
-        | LARGE_FILE
-        | HUGE_FILE
-        | GDT_CSUM
-        | DIR_NLINK
-        | EXTRA_ISIZE
-        | QUOTA
-        | BIGALLOC
-        | METADATA_CSUM
-        | READONLY
-        | PROJECT
-        | SHARED_BLOCKS
-        | VERITY
-        | ORPHAN_PRESENT;
+    pub const SUPPORTED: RoCompat = RoCompat::from_bits_retain(
+        Self::SPARSE_SUPER.bits()
+            | Self::LARGE_FILE.bits()
+            | Self::HUGE_FILE.bits()
+            | Self::GDT_CSUM.bits()
+            | Self::DIR_NLINK.bits()
+            | Self::EXTRA_ISIZE.bits()
+            | Self::QUOTA.bits()
+            | Self::BIGALLOC.bits()
+            | Self::METADATA_CSUM.bits()
+            | Self::READONLY.bits()
+            | Self::PROJECT.bits()
+            | Self::SHARED_BLOCKS.bits()
+            | Self::VERITY.bits()
+            | Self::ORPHAN_PRESENT.bits(),
+    );
 }
 
 /// The three feature words of one superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Features {
     /// `s_feature_compat`.
-    pub compat: u32,
+    pub compat: Compat,
     /// `s_feature_incompat`.
-    pub incompat: u32,
+    pub incompat: Incompat,
     /// `s_feature_ro_compat`.
-    pub ro_compat: u32,
+    pub ro_compat: RoCompat,
 }
 
 /// Names of the bits as `mke2fs` and `dumpe2fs` spell them: word (0 compatible, 1 incompatible, 2 read-only compatible), bit, name.
 const NAMES: &[(u8, u32, &str)] = &[
-    (0, compat::DIR_PREALLOC, "dir_prealloc"),
-    (0, compat::IMAGIC_INODES, "imagic_inodes"),
-    (0, compat::HAS_JOURNAL, "has_journal"),
-    (0, compat::EXT_ATTR, "ext_attr"),
-    (0, compat::RESIZE_INODE, "resize_inode"),
-    (0, compat::DIR_INDEX, "dir_index"),
-    (0, compat::SPARSE_SUPER2, "sparse_super2"),
-    (0, compat::FAST_COMMIT, "fast_commit"),
-    (0, compat::STABLE_INODES, "stable_inodes"),
-    (0, compat::ORPHAN_FILE, "orphan_file"),
-    (1, incompat::FILETYPE, "filetype"),
-    (1, incompat::RECOVER, "needs_recovery"),
-    (1, incompat::JOURNAL_DEV, "journal_dev"),
-    (1, incompat::META_BG, "meta_bg"),
-    (1, incompat::EXTENTS, "extent"),
-    (1, incompat::BIT64, "64bit"),
-    (1, incompat::MMP, "mmp"),
-    (1, incompat::FLEX_BG, "flex_bg"),
-    (1, incompat::EA_INODE, "ea_inode"),
-    (1, incompat::CSUM_SEED, "metadata_csum_seed"),
-    (1, incompat::LARGEDIR, "large_dir"),
-    (1, incompat::INLINE_DATA, "inline_data"),
-    (1, incompat::ENCRYPT, "encrypt"),
-    (1, incompat::CASEFOLD, "casefold"),
-    (1, incompat::REXT3, "rext3"),
-    (2, ro_compat::SPARSE_SUPER, "sparse_super"),
-    (2, ro_compat::LARGE_FILE, "large_file"),
-    (2, ro_compat::HUGE_FILE, "huge_file"),
-    (2, ro_compat::GDT_CSUM, "uninit_bg"),
-    (2, ro_compat::DIR_NLINK, "dir_nlink"),
-    (2, ro_compat::EXTRA_ISIZE, "extra_isize"),
-    (2, ro_compat::QUOTA, "quota"),
-    (2, ro_compat::BIGALLOC, "bigalloc"),
-    (2, ro_compat::METADATA_CSUM, "metadata_csum"),
-    (2, ro_compat::READONLY, "read-only"),
-    (2, ro_compat::PROJECT, "project"),
-    (2, ro_compat::SHARED_BLOCKS, "shared_blocks"),
-    (2, ro_compat::VERITY, "verity"),
-    (2, ro_compat::ORPHAN_PRESENT, "orphan_present"),
+    (0, Compat::DIR_PREALLOC.bits(), "dir_prealloc"),
+    (0, Compat::IMAGIC_INODES.bits(), "imagic_inodes"),
+    (0, Compat::HAS_JOURNAL.bits(), "has_journal"),
+    (0, Compat::EXT_ATTR.bits(), "ext_attr"),
+    (0, Compat::RESIZE_INODE.bits(), "resize_inode"),
+    (0, Compat::DIR_INDEX.bits(), "dir_index"),
+    (0, Compat::SPARSE_SUPER2.bits(), "sparse_super2"),
+    (0, Compat::FAST_COMMIT.bits(), "fast_commit"),
+    (0, Compat::STABLE_INODES.bits(), "stable_inodes"),
+    (0, Compat::ORPHAN_FILE.bits(), "orphan_file"),
+    (1, Incompat::FILETYPE.bits(), "filetype"),
+    (1, Incompat::RECOVER.bits(), "needs_recovery"),
+    (1, Incompat::JOURNAL_DEV.bits(), "journal_dev"),
+    (1, Incompat::META_BG.bits(), "meta_bg"),
+    (1, Incompat::EXTENTS.bits(), "extent"),
+    (1, Incompat::BIT64.bits(), "64bit"),
+    (1, Incompat::MMP.bits(), "mmp"),
+    (1, Incompat::FLEX_BG.bits(), "flex_bg"),
+    (1, Incompat::EA_INODE.bits(), "ea_inode"),
+    (1, Incompat::CSUM_SEED.bits(), "metadata_csum_seed"),
+    (1, Incompat::LARGEDIR.bits(), "large_dir"),
+    (1, Incompat::INLINE_DATA.bits(), "inline_data"),
+    (1, Incompat::ENCRYPT.bits(), "encrypt"),
+    (1, Incompat::CASEFOLD.bits(), "casefold"),
+    (1, Incompat::REXT3.bits(), "rext3"),
+    (2, RoCompat::SPARSE_SUPER.bits(), "sparse_super"),
+    (2, RoCompat::LARGE_FILE.bits(), "large_file"),
+    (2, RoCompat::HUGE_FILE.bits(), "huge_file"),
+    (2, RoCompat::GDT_CSUM.bits(), "uninit_bg"),
+    (2, RoCompat::DIR_NLINK.bits(), "dir_nlink"),
+    (2, RoCompat::EXTRA_ISIZE.bits(), "extra_isize"),
+    (2, RoCompat::QUOTA.bits(), "quota"),
+    (2, RoCompat::BIGALLOC.bits(), "bigalloc"),
+    (2, RoCompat::METADATA_CSUM.bits(), "metadata_csum"),
+    (2, RoCompat::READONLY.bits(), "read-only"),
+    (2, RoCompat::PROJECT.bits(), "project"),
+    (2, RoCompat::SHARED_BLOCKS.bits(), "shared_blocks"),
+    (2, RoCompat::VERITY.bits(), "verity"),
+    (2, RoCompat::ORPHAN_PRESENT.bits(), "orphan_present"),
 ];
 
 impl Features {
+    /// The features of three words from the disk.
+    pub const fn from_words(compat: u32, incompat: u32, ro_compat: u32) -> Features {
+        Features {
+            compat: Compat::from_bits_retain(compat),
+            incompat: Incompat::from_bits_retain(incompat),
+            ro_compat: RoCompat::from_bits_retain(ro_compat),
+        }
+    }
+
+    /// The three words: compatible, incompatible, read-only compatible.
+    pub const fn words(self) -> [u32; 3] {
+        [self.compat.bits(), self.incompat.bits(), self.ro_compat.bits()]
+    }
+
     /// The names of all features that are on, as `mke2fs` spells them; bits without a name are left out.
     pub fn names(self) -> Vec<&'static str> {
-        let words = [self.compat, self.incompat, self.ro_compat];
+        let words = self.words();
         let is_on = |(word, bit, _): &&(u8, u32, &str)| words[usize::from(*word)] & bit != 0;
         NAMES.iter().filter(is_on).map(|(_, _, name)| *name).collect()
     }
@@ -208,9 +252,9 @@ impl Features {
     pub fn kind(self) -> &'static str {
         if self.rext3() {
             "rext3"
-        } else if self.incompat & (incompat::EXTENTS | incompat::FLEX_BG | incompat::BIT64) != 0 {
+        } else if self.incompat.intersects(Incompat::EXTENTS | Incompat::FLEX_BG | Incompat::BIT64) {
             "ext4"
-        } else if self.has_compat(compat::HAS_JOURNAL) {
+        } else if self.has_compat(Compat::HAS_JOURNAL) {
             "ext3"
         } else {
             "ext2"
@@ -218,42 +262,57 @@ impl Features {
     }
 
     /// Whether all bits of `mask` are set in the compatible word.
-    pub fn has_compat(self, mask: u32) -> bool {
-        self.compat & mask == mask
+    pub fn has_compat(self, mask: Compat) -> bool {
+        self.compat.contains(mask)
     }
 
     /// Whether all bits of `mask` are set in the incompatible word.
-    pub fn has_incompat(self, mask: u32) -> bool {
-        self.incompat & mask == mask
+    pub fn has_incompat(self, mask: Incompat) -> bool {
+        self.incompat.contains(mask)
     }
 
     /// Whether all bits of `mask` are set in the read-only compatible word.
-    pub fn has_ro_compat(self, mask: u32) -> bool {
-        self.ro_compat & mask == mask
+    pub fn has_ro_compat(self, mask: RoCompat) -> bool {
+        self.ro_compat.contains(mask)
     }
 
     /// The bits that are not known here, but with which a file system can be looked at: those of the compatible and of the read-only compatible word.
     pub fn unknown_but_readable(self) -> Features {
         Features {
-            compat: self.compat & !compat::KNOWN,
-            incompat: 0,
-            ro_compat: self.ro_compat & !ro_compat::SUPPORTED,
+            compat: self.compat & !Compat::KNOWN,
+            incompat: Incompat::empty(),
+            ro_compat: self.ro_compat & !RoCompat::SUPPORTED,
         }
     }
 
     /// Whether all metadata carries CRC32C checksums.
     pub fn metadata_csum(self) -> bool {
-        self.has_ro_compat(ro_compat::METADATA_CSUM)
+        self.has_ro_compat(RoCompat::METADATA_CSUM)
     }
 
     /// Whether the file system is a rext3.
     #[inline]
     pub fn rext3(self) -> bool {
-        self.has_incompat(incompat::REXT3)
+        self.has_incompat(Incompat::REXT3)
     }
 
     /// Whether group descriptors carry a checksum of either kind, which is what makes uninitialised groups legal.
     pub fn group_csum(self) -> bool {
-        self.ro_compat & (ro_compat::METADATA_CSUM | ro_compat::GDT_CSUM) != 0
+        self.ro_compat.intersects(RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_that_are_not_named_survive_every_operator() {
+        let stored = Features::from_words(0x8000_0004, 0x2000_0046, 0x0100_0003);
+        assert_eq!(stored.words(), [0x8000_0004, 0x2000_0046, 0x0100_0003]);
+        assert_eq!((stored.incompat & !Incompat::RECOVER).bits(), 0x2000_0042);
+        assert_eq!((stored.compat | Compat::DIR_INDEX).bits(), 0x8000_0024);
+        assert_eq!((stored.incompat & !Incompat::SUPPORTED).bits(), 0x2000_0000);
+        assert_eq!(stored.unknown_but_readable().words(), [0x8000_0000, 0, 0x0100_0000]);
     }
 }

@@ -7,7 +7,7 @@
 use fsmend_base::width::low_u32;
 use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
 
-use crate::features::{Features, compat, incompat, ro_compat};
+use crate::features::{Compat, Features, Incompat, RoCompat};
 use crate::rext3;
 
 /// Numbers that a superblock check has accepted. Invariants: `block_size` is a power of two from 1024 to 65536;
@@ -61,12 +61,12 @@ pub struct Geometry {
 impl Geometry {
     /// Whether descriptors have their second half.
     pub fn wide_descriptors(&self) -> bool {
-        self.features.has_incompat(incompat::BIT64) && self.desc_size >= 64
+        self.features.has_incompat(Incompat::BIT64) && self.desc_size >= 64
     }
 
     /// Whether clusters are larger than blocks.
     pub fn bigalloc(&self) -> bool {
-        self.features.has_ro_compat(ro_compat::BIGALLOC)
+        self.features.has_ro_compat(RoCompat::BIGALLOC)
     }
 
     /// Whether it is a rext3: indirect blocks and directory blocks have regions of their own.
@@ -165,10 +165,10 @@ impl Geometry {
         if group == 0 {
             return true;
         }
-        if self.features.has_compat(compat::SPARSE_SUPER2) {
+        if self.features.has_compat(Compat::SPARSE_SUPER2) {
             return self.backup_groups.contains(&group);
         }
-        if group <= 1 || !self.features.has_ro_compat(ro_compat::SPARSE_SUPER) {
+        if group <= 1 || !self.features.has_ro_compat(RoCompat::SPARSE_SUPER) {
             return true;
         }
         group % 2 == 1 && [3, 5, 7].iter().any(|base| is_power_of(group, *base))
@@ -183,7 +183,7 @@ impl Geometry {
 
     /// Descriptor blocks that are kept at the start of every group with a superblock (all but those of meta block groups).
     pub fn old_desc_blocks(&self) -> u32 {
-        if self.features.has_incompat(incompat::META_BG) {
+        if self.features.has_incompat(Incompat::META_BG) {
             self.first_meta_bg.min(self.desc_blocks())
         } else {
             self.desc_blocks()
@@ -199,7 +199,7 @@ impl Geometry {
         if !self.in_meta_bg(group) {
             if has_super {
                 let old = u64::from(self.old_desc_blocks());
-                let meta_bg = self.features.has_incompat(incompat::META_BG);
+                let meta_bg = self.features.has_incompat(Incompat::META_BG);
                 let reserved = if meta_bg { 0 } else { u64::from(self.reserved_gdt_blocks) };
                 head.descriptors = BlockRange::new(start + 1, old);
                 head.reserved = BlockRange::new(start + 1 + old, reserved);
@@ -215,7 +215,7 @@ impl Geometry {
 
     /// Whether the descriptor of `group` is kept within its own meta block group.
     pub fn in_meta_bg(&self, group: GroupNo) -> bool {
-        self.features.has_incompat(incompat::META_BG)
+        self.features.has_incompat(Incompat::META_BG)
             && group.0 / self.descs_per_block() >= self.first_meta_bg
     }
 

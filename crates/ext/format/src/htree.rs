@@ -13,7 +13,7 @@
 //!
 //! Source: "ext4 Data Structures and Algorithms", hash tree directories.
 
-use crate::features::{Features, incompat};
+use crate::features::{Features, Incompat};
 use crate::rext3;
 
 /// Where the root's info stands.
@@ -53,7 +53,7 @@ pub mod hash_version {
 
 /// Most levels of nodes, root included, that the features allow.
 pub fn levels_max(features: Features) -> u8 {
-    if features.has_incompat(incompat::LARGEDIR) { LEVELS_MAX } else { LEVELS_MAX - 1 }
+    if features.has_incompat(Incompat::LARGEDIR) { LEVELS_MAX } else { LEVELS_MAX - 1 }
 }
 
 /// The info of a root block.

@@ -3,6 +3,7 @@
 //!
 //! Source: "ext4 Data Structures and Algorithms", index nodes.
 
+use bitflags::bitflags;
 use fsmend_base::width::low_u32;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -59,38 +60,43 @@ pub mod mode {
     pub const FIFO: u16 = 0o010000;
 }
 
-/// `i_flags`.
-pub mod flags {
-    /// May not be changed.
-    pub const IMMUTABLE: u32 = 0x10;
-    /// May only be appended to.
-    pub const APPEND: u32 = 0x20;
-    /// Encrypted.
-    pub const ENCRYPT: u32 = 0x800;
-    /// Directory with a hashed index.
-    pub const INDEX: u32 = 0x1000;
-    /// AFS "imagic".
-    pub const IMAGIC: u32 = 0x2000;
-    /// Data is journalled.
-    pub const JOURNAL_DATA: u32 = 0x4000;
-    /// `i_blocks` counts file-system blocks.
-    pub const HUGE_FILE: u32 = 0x4_0000;
-    /// Mapped by extents.
-    pub const EXTENTS: u32 = 0x8_0000;
-    /// fs-verity file: Merkle tree behind the end of the data.
-    pub const VERITY: u32 = 0x10_0000;
-    /// Holds an attribute value.
-    pub const EA_INODE: u32 = 0x20_0000;
-    /// Blocks are allocated behind the end of the file on purpose (obsolete).
-    pub const EOFBLOCKS: u32 = 0x40_0000;
-    /// Snapshot file (never shipped upstream).
-    pub const SNAPFILE: u32 = 0x0100_0000;
-    /// Data lives in the inode.
-    pub const INLINE_DATA: u32 = 0x1000_0000;
-    /// Children inherit the project id.
-    pub const PROJECT_INHERIT: u32 = 0x2000_0000;
-    /// Names compare without case.
-    pub const CASEFOLD: u32 = 0x4000_0000;
+bitflags! {
+    /// `i_flags`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct InodeFlags: u32 {
+        /// May not be changed.
+        const IMMUTABLE = 0x10;
+        /// May only be appended to.
+        const APPEND = 0x20;
+        /// Encrypted.
+        const ENCRYPT = 0x800;
+        /// Directory with a hashed index.
+        const INDEX = 0x1000;
+        /// AFS "imagic".
+        const IMAGIC = 0x2000;
+        /// Data is journalled.
+        const JOURNAL_DATA = 0x4000;
+        /// `i_blocks` counts file-system blocks.
+        const HUGE_FILE = 0x4_0000;
+        /// Mapped by extents.
+        const EXTENTS = 0x8_0000;
+        /// fs-verity file: Merkle tree behind the end of the data.
+        const VERITY = 0x10_0000;
+        /// Holds an attribute value.
+        const EA_INODE = 0x20_0000;
+        /// Blocks are allocated behind the end of the file on purpose (obsolete).
+        const EOFBLOCKS = 0x40_0000;
+        /// Snapshot file (never shipped upstream).
+        const SNAPFILE = 0x0100_0000;
+        /// Data lives in the inode.
+        const INLINE_DATA = 0x1000_0000;
+        /// Children inherit the project id.
+        const PROJECT_INHERIT = 0x2000_0000;
+        /// Names compare without case.
+        const CASEFOLD = 0x4000_0000;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
 }
 
 /// Number of bytes in `i_block`.
@@ -175,9 +181,19 @@ impl RawInode {
         self.i_mode.get() & mode::TYPE_MASK
     }
 
+    /// `i_flags`.
+    pub fn flags(&self) -> InodeFlags {
+        InodeFlags::from_bits_retain(self.i_flags.get())
+    }
+
+    /// Sets all of `i_flags`.
+    pub fn set_flags(&mut self, flags: InodeFlags) {
+        self.i_flags.set(flags.bits());
+    }
+
     /// Whether all bits of `mask` are set in `i_flags`.
-    pub fn has_flag(&self, mask: u32) -> bool {
-        self.i_flags.get() & mask == mask
+    pub fn has_flag(&self, mask: InodeFlags) -> bool {
+        self.flags().contains(mask)
     }
 
     /// `i_size` with its high half.
@@ -218,13 +234,13 @@ impl RawInode {
     }
 
     /// Clears the set bits of `mask` in `i_flags`.
-    pub fn clear_flag(&mut self, mask: u32) {
-        self.i_flags.set(self.i_flags.get() & !mask);
+    pub fn clear_flag(&mut self, mask: InodeFlags) {
+        self.set_flags(self.flags() - mask);
     }
 
     /// Sets the bits of `mask` in `i_flags`.
-    pub fn set_flag(&mut self, mask: u32) {
-        self.i_flags.set(self.i_flags.get() | mask);
+    pub fn set_flag(&mut self, mask: InodeFlags) {
+        self.set_flags(self.flags() | mask);
     }
 
     /// Sets the `index`th 32-bit word of `i_block`; there is no word behind 14.

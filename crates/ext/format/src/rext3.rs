@@ -15,7 +15,7 @@ use fsmend_base::width::low_u8;
 use fsmend_base::{BlockNo, InodeNo};
 
 use crate::checksum::{Checked, crc32c};
-use crate::features::{Features, compat, incompat, ro_compat};
+use crate::features::{Compat, Features, Incompat, RoCompat};
 
 /// `s_rext3_magic`: "rex3".
 pub const SUPERBLOCK_MAGIC: u32 = u32::from_le_bytes(*b"rex3");
@@ -34,12 +34,12 @@ pub const DIRECT_BLOCKS: u64 = 12;
 
 /// Features that a rext3 may have beside its own: those of ext3.
 const ALLOWED: Features = Features {
-    compat: compat::HAS_JOURNAL | compat::EXT_ATTR | compat::DIR_INDEX,
-    incompat: incompat::FILETYPE | incompat::RECOVER | incompat::REXT3,
-    ro_compat: ro_compat::SPARSE_SUPER
-        | ro_compat::LARGE_FILE
-        | ro_compat::EXTRA_ISIZE
-        | ro_compat::DIR_NLINK,
+    compat: Compat::HAS_JOURNAL.union(Compat::EXT_ATTR).union(Compat::DIR_INDEX),
+    incompat: Incompat::FILETYPE.union(Incompat::RECOVER).union(Incompat::REXT3),
+    ro_compat: RoCompat::SPARSE_SUPER
+        .union(RoCompat::LARGE_FILE)
+        .union(RoCompat::EXTRA_ISIZE)
+        .union(RoCompat::DIR_NLINK),
 };
 
 /// Blocks of a region that mkfs makes when nothing else is asked for: a 64th of a group, 2 MiB where blocks have 4 KiB and groups
@@ -222,9 +222,9 @@ mod tests {
 
     #[test]
     fn features_of_ext4_are_excluded() {
-        let ext3 = Features { compat: 0x2C, incompat: 0x40_0006, ro_compat: 0x3 };
+        let ext3 = Features::from_words(0x2C, 0x40_0006, 0x3);
         assert_eq!(excluded(ext3), Features::default());
-        let ext4 = Features { compat: 0x3C, incompat: 0x40_02C2, ro_compat: 0x46B };
-        assert_eq!(excluded(ext4), Features { compat: 0x10, incompat: 0x2C0, ro_compat: 0x408 });
+        let ext4 = Features::from_words(0x3C, 0x40_02C2, 0x46B);
+        assert_eq!(excluded(ext4), Features::from_words(0x10, 0x2C0, 0x408));
     }
 }

@@ -8,7 +8,7 @@ use fsmend_base::width::low_u32;
 use std::fmt;
 
 use crate::checksum;
-use crate::features::{incompat, ro_compat};
+use crate::features::{Incompat, RoCompat};
 use crate::geometry::Geometry;
 use crate::rext3;
 use crate::superblock::{EXT_MAGIC, GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, RawSuperblock};
@@ -117,7 +117,7 @@ impl Geometry {
         let features = raw.features();
         let block_size = check_identity(raw)?;
         let cluster_blocks = cluster_blocks(raw)?;
-        let bigalloc = features.has_ro_compat(ro_compat::BIGALLOC);
+        let bigalloc = features.has_ro_compat(RoCompat::BIGALLOC);
         let first_data_block = first_data_block(raw, block_size, cluster_blocks)?;
         let blocks_per_group = blocks_per_group(raw, block_size, cluster_blocks, bigalloc)?;
         let (inode_size, first_inode) = inode_size(raw, block_size)?;
@@ -182,7 +182,7 @@ fn check_identity(raw: &RawSuperblock) -> Result<u32, Unsound> {
 }
 
 fn cluster_blocks(raw: &RawSuperblock) -> Result<u32, Unsound> {
-    if !raw.features().has_ro_compat(ro_compat::BIGALLOC) {
+    if !raw.features().has_ro_compat(RoCompat::BIGALLOC) {
         return Ok(1);
     }
     let (block, cluster) = (raw.s_log_block_size.get(), raw.s_log_cluster_size.get());
@@ -231,7 +231,7 @@ fn inodes_per_group(raw: &RawSuperblock, block_size: u32, inode_size: u32) -> Re
 }
 
 fn desc_size(raw: &RawSuperblock, block_size: u32) -> Result<u32, Unsound> {
-    if !raw.features().has_incompat(incompat::BIT64) {
+    if !raw.features().has_incompat(Incompat::BIT64) {
         return Ok(DESC_SIZE_MIN);
     }
     let stored = raw.s_desc_size.get();
@@ -257,9 +257,7 @@ fn region_blocks(
         return Err(Unsound::RegionMagic(magic));
     }
     let excluded = rext3::excluded(features);
-    if let Some(bits) =
-        [excluded.compat, excluded.incompat, excluded.ro_compat].into_iter().find(|bits| *bits != 0)
-    {
+    if let Some(bits) = excluded.words().into_iter().find(|bits| *bits != 0) {
         return Err(Unsound::BesideRegions(bits));
     }
     let stored = raw.s_rext3_region_blocks.get();
@@ -276,7 +274,7 @@ fn believable_blocks(claimed: u64, on_device: u64, first_data_block: u32) -> u64
 }
 
 fn checksum_seed(raw: &RawSuperblock) -> u32 {
-    if raw.features().has_incompat(incompat::CSUM_SEED) {
+    if raw.features().has_incompat(Incompat::CSUM_SEED) {
         raw.s_checksum_seed.get()
     } else {
         checksum::uuid_seed(&raw.s_uuid)

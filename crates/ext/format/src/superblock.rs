@@ -6,7 +6,7 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::features::Features;
+use crate::features::{Compat, Features, Incompat};
 
 /// Byte offset of the primary superblock on the device.
 pub const SUPERBLOCK_OFFSET: u64 = 1024;
@@ -153,11 +153,11 @@ pub mod state {
 impl RawSuperblock {
     /// The feature words. (Revision 0 should have none; the kernel honours what stands there all the same.)
     pub fn features(&self) -> Features {
-        Features {
-            compat: self.s_feature_compat.get(),
-            incompat: self.s_feature_incompat.get(),
-            ro_compat: self.s_feature_ro_compat.get(),
-        }
+        Features::from_words(
+            self.s_feature_compat.get(),
+            self.s_feature_incompat.get(),
+            self.s_feature_ro_compat.get(),
+        )
     }
 
     /// `s_blocks_count` with its high half, which only counts with the `64bit` feature.
@@ -177,15 +177,14 @@ impl RawSuperblock {
 
     /// The UUID and the old device number of the journal, if that is said to lie on another device.
     pub fn journal_elsewhere(&self) -> Option<JournalElsewhere> {
-        let is_elsewhere = self.features().has_compat(crate::features::compat::HAS_JOURNAL)
+        let is_elsewhere = self.features().has_compat(Compat::HAS_JOURNAL)
             && self.s_journal_inum.get() == 0
             && self.s_journal_uuid != [0; 16];
         is_elsewhere.then(|| JournalElsewhere { uuid: self.s_journal_uuid, number: self.s_journal_dev.get() })
     }
 
     fn wide(&self, low: U32, high: U32) -> u64 {
-        let high =
-            if self.features().has_incompat(crate::features::incompat::BIT64) { high.get() } else { 0 };
+        let high = if self.features().has_incompat(Incompat::BIT64) { high.get() } else { 0 };
         u64::from(high) << 32 | u64::from(low.get())
     }
 }
@@ -203,7 +202,7 @@ impl JournalElsewhere {
     /// Whether `raw`, the superblock of some device, is that of this journal.
     pub fn is(&self, raw: &RawSuperblock) -> bool {
         raw.s_magic.get() == EXT_MAGIC
-            && raw.features().has_incompat(crate::features::incompat::JOURNAL_DEV)
+            && raw.features().has_incompat(Incompat::JOURNAL_DEV)
             && raw.s_uuid == self.uuid
     }
 }

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_ext_format::checksum::{has_leaf_tail, inode_seed, uuid_seed};
-use fsmend_ext_format::features::{Features, incompat};
+use fsmend_ext_format::features::{Features, Incompat};
 use fsmend_ext_format::group::{BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
-use fsmend_ext_format::inode::{RawInode, flags, mode, special};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode, special};
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -110,7 +110,7 @@ impl Survey {
         let bytes = <[u8; SUPERBLOCK_SIZE]>::read_from_bytes(image.get(at..at + SUPERBLOCK_SIZE)?).ok()?;
         let superblock: RawSuperblock = zerocopy::transmute!(bytes);
         let features = superblock.features();
-        let stored_seed = features.has_incompat(incompat::CSUM_SEED);
+        let stored_seed = features.has_incompat(Incompat::CSUM_SEED);
         let seed = if stored_seed { superblock.s_checksum_seed.get() } else { uuid_seed(&superblock.s_uuid) };
         let revision_0 = superblock.s_rev_level.get() == 0;
         let mut survey = Survey {
@@ -140,7 +140,7 @@ impl Survey {
             0,
             Seal::Superblock,
         );
-        if features.has_incompat(incompat::MMP) {
+        if features.has_incompat(Incompat::MMP) {
             let record = (superblock.s_mmp_block.get() * survey.block_size as u64, 1024);
             survey.add("mmp", "MMP block".to_owned(), MMP, record, 0, Seal::Mmp);
         }
@@ -201,7 +201,7 @@ impl Survey {
     }
 
     fn groups(&mut self, superblock: &RawSuperblock) -> Option<()> {
-        let wide = self.features.has_incompat(incompat::BIT64);
+        let wide = self.features.has_incompat(Incompat::BIT64);
         let desc_size = if wide { usize::from(superblock.s_desc_size.get()).max(64) } else { 32 };
         let blocks = superblock.blocks_count().saturating_sub(u64::from(superblock.s_first_data_block.get()));
         let groups = blocks.div_ceil(u64::from(superblock.s_blocks_per_group.get()).max(1)) as u32;
@@ -272,20 +272,20 @@ impl Survey {
         self.add(kind, format!("inode {number}"), fields, record, 0, seal);
         self.attributes_in_inode(number, record);
         self.attribute_block(inode);
-        if inode.has_flag(flags::INLINE_DATA)
+        if inode.has_flag(InodeFlags::INLINE_DATA)
             || matches!(inode.file_type(), mode::SYMLINK) && inode.size() < 60
         {
             return;
         }
         let seed = inode_seed(self.seed, number, inode.i_generation.get());
         let mut blocks = Vec::new();
-        if inode.has_flag(flags::EXTENTS) {
+        if inode.has_flag(InodeFlags::EXTENTS) {
             self.extent_node(number, record, 40, 60, seal, seed, &mut blocks);
         } else if matches!(inode.file_type(), mode::REGULAR | mode::DIRECTORY) {
             self.pointers(number, inode, record, &mut blocks);
         }
-        if inode.file_type() == mode::DIRECTORY && !inode.has_flag(flags::ENCRYPT) {
-            self.directory(number, inode.has_flag(flags::INDEX), seed, &blocks);
+        if inode.file_type() == mode::DIRECTORY && !inode.has_flag(InodeFlags::ENCRYPT) {
+            self.directory(number, inode.has_flag(InodeFlags::INDEX), seed, &blocks);
         }
         self.file_of_metadata(number, &blocks);
     }

@@ -18,7 +18,7 @@ use fsmend_ext_check::run::{CheckOptions, check};
 use fsmend_ext_driver::mkfs::{self, Kind, mkfs};
 use fsmend_ext_driver::{Ext, MountOptions};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use fsmend_vfs::{FileSystem, Time};
 use zerocopy::FromBytes;
@@ -158,7 +158,7 @@ pub fn worked(base: &Base, seed: u64, steps: u64) -> Result<(Vec<u8>, i64), Stri
 /// Whether an image is one of our own format, which no other tool knows.
 pub fn is_rext3(image: &[u8]) -> bool {
     let word = image.get(1024 + 0x60..1024 + 0x64).and_then(|bytes| bytes.first_chunk());
-    word.is_some_and(|word| u32::from_le_bytes(*word) & incompat::REXT3 != 0)
+    word.is_some_and(|word| Incompat::from_bits_retain(u32::from_le_bytes(*word)).contains(Incompat::REXT3))
 }
 
 /// What e2fsck and our own check have to say against an image; `None` if nothing. A rext3 is judged by our check alone, but e2fsck has

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use fsmend_device::{WritableDevice, WritableMemory};
 use fsmend_ext_driver::{Ext, MountOptions};
 use fsmend_ext_format::checksum::seal_superblock;
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use fsmend_vfs::{
     AttributeWrite, FileKind, FileSystem, InodeNo, NewFile, NewKind, Permissions, RenameFlags, SetAttributes,
@@ -83,7 +83,7 @@ fn over_any(data: &[u8]) -> Option<Vec<u8>> {
     // Quota would keep the driver from writing.
     let place = image.get_mut(SUPERBLOCK_OFFSET as usize..SUPERBLOCK_OFFSET as usize + SUPERBLOCK_SIZE)?;
     let mut raw = RawSuperblock::read_from_bytes(place).ok()?;
-    raw.s_feature_ro_compat.set(raw.s_feature_ro_compat.get() & !ro_compat::QUOTA);
+    raw.s_feature_ro_compat.set(raw.s_feature_ro_compat.get() & !RoCompat::QUOTA.bits());
     seal_superblock(&mut raw);
     place.copy_from_slice(raw.as_bytes());
     Some(image)

@@ -4,7 +4,7 @@
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo, SeededRandom};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{Features, incompat};
+use fsmend_ext_format::features::{Features, Incompat};
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -53,9 +53,9 @@ impl<'b> Editor<'b> {
         let bytes = <[u8; SUPERBLOCK_SIZE]>::read_from_bytes(sound.get(at..at + SUPERBLOCK_SIZE)?).ok()?;
         let superblock: RawSuperblock = zerocopy::transmute!(bytes);
         let features = superblock.features();
-        let stored_seed = features.has_incompat(incompat::CSUM_SEED);
+        let stored_seed = features.has_incompat(Incompat::CSUM_SEED);
         let blocks = superblock.blocks_count().saturating_sub(u64::from(superblock.s_first_data_block.get()));
-        let wide = features.has_incompat(incompat::BIT64);
+        let wide = features.has_incompat(Incompat::BIT64);
         Some(Editor {
             image: Image::sound(sound),
             tree,

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::inode::{RawInode, flags, special};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, special};
 
 use crate::inode::seal::seal_inode;
 use crate::{Fs, Group};
@@ -116,7 +116,7 @@ fn store(fs: &Fs<'_>, record: &mut [u8], findings: &mut Findings) {
 /// What an inode that is only a list cannot have.
 fn stray_field(raw: &RawInode) -> Option<&'static str> {
     let attributes = raw.i_file_acl_lo.get() != 0;
-    let mapped = raw.has_flag(flags::INLINE_DATA) || raw.has_flag(flags::EXTENTS);
+    let mapped = raw.has_flag(InodeFlags::INLINE_DATA) || raw.has_flag(InodeFlags::EXTENTS);
     [
         (raw.i_mode.get() != 0, "it has a mode"),
         (raw.i_uid.get() != 0 || raw.i_gid.get() != 0, "it has an owner"),

@@ -15,7 +15,7 @@ use fsmend_ext_format::checksum::{self, Checked, LEAF_TAIL_SIZE};
 use fsmend_ext_format::directory::{
     BrokenRecord, ENTRY_LEN_MIN, Entry, EntryHeader, EntryLayout, entries_len,
 };
-use fsmend_ext_format::inode::{RawInode, flags, special};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, special};
 use fsmend_ext_format::rext3::{self, DirectoryTail};
 
 use super::chain::{self, Break, ChainRules};
@@ -504,7 +504,7 @@ impl<'a> Inspector<'a> {
         let mut record = self.directory.record.clone();
         if self.params.index_flag {
             let mut raw = RawInode::from_record(&record);
-            raw.clear_flag(flags::INDEX);
+            raw.clear_flag(InodeFlags::INDEX);
             raw.store(&mut record);
         }
         for (logical, area) in data.filled() {

@@ -6,7 +6,7 @@ use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::directory::{Entries, entries_len};
-use fsmend_ext_format::inode::{RawInode, flags, special};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, special};
 
 use super::entries::entries_of;
 use super::params::DirectoryParams;
@@ -82,8 +82,8 @@ pub(crate) fn find(fs: &Fs<'_>) -> Option<InodeNo> {
 }
 
 fn is_encrypted(fs: &Fs<'_>, directory: &Directory) -> bool {
-    fs.geometry.features.has_incompat(fsmend_ext_format::features::incompat::ENCRYPT)
-        && RawInode::from_record(&directory.record).has_flag(flags::ENCRYPT)
+    fs.geometry.features.has_incompat(fsmend_ext_format::features::Incompat::ENCRYPT)
+        && RawInode::from_record(&directory.record).has_flag(InodeFlags::ENCRYPT)
 }
 
 /// Something else takes the name: a new directory is made, and what had the name loses it.

@@ -4,8 +4,8 @@
 use fsmend_base::InodeNo;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::{EntryLayout, has_file_types};
-use fsmend_ext_format::features::{compat, incompat};
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::features::{Compat, Incompat};
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 use fsmend_ext_format::{casefold, htree};
 
 use super::Directory;
@@ -49,8 +49,8 @@ impl DirectoryParams {
     pub fn of(fs: &Fs<'_>, directory: &Directory) -> DirectoryParams {
         let features = fs.geometry.features;
         let raw = RawInode::from_record(&directory.record);
-        let encrypted = features.has_incompat(incompat::ENCRYPT) && raw.has_flag(flags::ENCRYPT);
-        let casefold = features.has_incompat(incompat::CASEFOLD) && raw.has_flag(flags::CASEFOLD);
+        let encrypted = features.has_incompat(Incompat::ENCRYPT) && raw.has_flag(InodeFlags::ENCRYPT);
+        let casefold = features.has_incompat(Incompat::CASEFOLD) && raw.has_flag(InodeFlags::CASEFOLD);
         let seed = fs.geometry.checksum_seed;
         DirectoryParams {
             inode: directory.inode,
@@ -63,8 +63,8 @@ impl DirectoryParams {
             casefold,
             strict: fs.superblock.s_encoding_flags.get() & casefold::FLAG_STRICT != 0,
             encrypted,
-            index_flag: raw.has_flag(flags::INDEX),
-            index_feature: features.has_compat(compat::DIR_INDEX),
+            index_flag: raw.has_flag(InodeFlags::INDEX),
+            index_feature: features.has_compat(Compat::DIR_INDEX),
             levels_max: htree::levels_max(features),
             is_huge: raw.size() > two_level_bytes(u64::from(fs.geometry.block_size)),
             checksum_seed: features

@@ -16,10 +16,10 @@ use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::PoolConfig;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::{EntryHeader, EntryLayout, file_type_of_mode};
-use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Features, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::GroupDesc;
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::FromZeros;
 
@@ -49,8 +49,8 @@ pub(super) struct World {
 }
 
 impl World {
-    pub fn new(compat: u32, incompat: u32, ro_compat: u32) -> World {
-        let features = Features { compat, incompat: incompat | incompat::FILETYPE, ro_compat };
+    pub fn new(compat: Compat, incompat: Incompat, ro_compat: RoCompat) -> World {
+        let features = Features { compat, incompat: incompat | Incompat::FILETYPE, ro_compat };
         let mut world = World {
             device: MemoryDevice::new("test", vec![0; 128 * BLOCK]),
             geometry: geometry(features),
@@ -63,9 +63,9 @@ impl World {
         };
         world.superblock.s_hash_seed[0].set(7);
         for inode in [2, 11, 12, 14] {
-            world.inode(inode, mode::DIRECTORY, 0, 2, &[]);
+            world.inode(inode, mode::DIRECTORY, InodeFlags::empty(), 2, &[]);
         }
-        world.inode(13, mode::REGULAR, 0, 1, &[]);
+        world.inode(13, mode::REGULAR, InodeFlags::empty(), 1, &[]);
         world.directory(2, 4, &[40], &[(2, "."), (2, ".."), (11, "lost+found"), (12, "d"), (13, "f")]);
         world.directory(11, 2, &[41], &[(11, "."), (2, "..")]);
         world.directory(12, 3, &[42], &[(12, "."), (2, ".."), (14, "sub")]);
@@ -74,11 +74,11 @@ impl World {
     }
 
     pub fn plain() -> World {
-        World::new(compat::DIR_INDEX, 0, 0)
+        World::new(Compat::DIR_INDEX, Incompat::empty(), RoCompat::empty())
     }
 
     pub fn checksummed() -> World {
-        World::new(compat::DIR_INDEX, 0, ro_compat::METADATA_CSUM)
+        World::new(Compat::DIR_INDEX, Incompat::empty(), RoCompat::METADATA_CSUM)
     }
 
     pub fn block(&mut self, number: u32) -> &mut [u8] {
@@ -99,11 +99,11 @@ impl World {
         raw.store(record);
     }
 
-    pub fn inode(&mut self, inode: u32, file_mode: u16, i_flags: u32, links: u16, blocks: &[u32]) {
+    pub fn inode(&mut self, inode: u32, file_mode: u16, flags: InodeFlags, links: u16, blocks: &[u32]) {
         self.edit(inode, |raw| {
             *raw = RawInode::new_zeroed();
             raw.i_mode.set(file_mode | 0o755);
-            raw.i_flags.set(i_flags);
+            raw.set_flags(flags);
             raw.i_links_count.set(links);
             raw.i_extra_isize.set(32);
             raw.i_size_lo.set((blocks.len() * BLOCK) as u32);
@@ -116,7 +116,7 @@ impl World {
 
     /// A directory with entries in its first block and none in the others.
     pub fn directory(&mut self, inode: u32, links: u16, blocks: &[u32], entries: &[(u32, &str)]) {
-        self.inode(inode, mode::DIRECTORY, 0, links, blocks);
+        self.inode(inode, mode::DIRECTORY, InodeFlags::empty(), links, blocks);
         for (index, block) in blocks.iter().enumerate() {
             self.entries(inode, *block, if index == 0 { entries } else { &[] });
         }
@@ -163,7 +163,7 @@ impl World {
     }
 
     fn is_hashed(&mut self, inode: u32) -> bool {
-        RawInode::from_record(self.record(inode)).has_flag(flags::ENCRYPT | flags::CASEFOLD)
+        RawInode::from_record(self.record(inode)).has_flag(InodeFlags::ENCRYPT | InodeFlags::CASEFOLD)
     }
 
     pub fn kind(&mut self, inode: u32) -> Kind {
@@ -176,7 +176,7 @@ impl World {
     /// Makes `inode` an indexed directory: a root in `blocks[0]` and leaves in the others, with `names` distributed by
     /// their hashes.
     pub fn indexed(&mut self, inode: u32, blocks: &[u32], names: &[(u32, &str)]) {
-        self.inode(inode, mode::DIRECTORY, flags::INDEX, 2, blocks);
+        self.inode(inode, mode::DIRECTORY, InodeFlags::INDEX, 2, blocks);
         let hash =
             |name: &str| fsmend_ext_format::dirhash::hash(1, &[7, 0, 0, 0], name.as_bytes()).unwrap().0;
         let mut sorted: Vec<(u32, &str)> = names.to_vec();
@@ -230,12 +230,12 @@ impl World {
             let record = self.record(inode).to_vec();
             let raw = RawInode::from_record(&record);
             let marks = self.marks.iter().find(|(marked, _)| *marked == inode).map_or(0, |(_, marks)| *marks);
-            let encrypted = if raw.has_flag(flags::ENCRYPT) { mark::ENCRYPTED } else { 0 };
+            let encrypted = if raw.has_flag(InodeFlags::ENCRYPT) { mark::ENCRYPTED } else { 0 };
             let fact = InodeFact::new(kind, marks | encrypted);
             facts.record(inode as usize - 1, InodeNo(inode), fact, raw.i_links_count.get());
             if kind == Kind::Directory {
-                let inline = raw.has_flag(flags::INLINE_DATA);
-                if raw.has_flag(flags::EXTENTS) {
+                let inline = raw.has_flag(InodeFlags::INLINE_DATA);
+                if raw.has_flag(InodeFlags::EXTENTS) {
                     directories.push(self.with_fs(|fs, _, _| Directory::open(fs, InodeNo(inode)).unwrap()));
                     continue;
                 }

@@ -10,8 +10,8 @@ use fsmend_base::InodeNo;
 use fsmend_engine::Row;
 use fsmend_engine::inodes::mark;
 use fsmend_engine::pool::PoolConfig;
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
-use fsmend_ext_format::inode::{flags, mode};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
+use fsmend_ext_format::inode::{InodeFlags, mode};
 
 use super::problems as rows;
 use super::testing::{BLOCK, World};
@@ -25,16 +25,16 @@ const INDEXED: &[u32] = &[42, 50, 51];
 
 fn indexed() -> World {
     let mut world = World::checksummed();
-    world.inode(14, mode::REGULAR, 0, 1, &[]);
+    world.inode(14, mode::REGULAR, InodeFlags::empty(), 1, &[]);
     world.indexed(12, INDEXED, NAMES);
     world
 }
 
-fn encrypted(casefold: u32) -> World {
-    let mut world = World::new(compat::DIR_INDEX, incompat::ENCRYPT | incompat::CASEFOLD, 0);
-    world.edit(12, |raw| raw.i_flags.set(flags::ENCRYPT | casefold));
-    world.edit(13, |raw| raw.i_flags.set(flags::ENCRYPT));
-    world.edit(14, |raw| raw.i_flags.set(flags::ENCRYPT));
+fn encrypted(casefold: InodeFlags) -> World {
+    let mut world = World::new(Compat::DIR_INDEX, Incompat::ENCRYPT | Incompat::CASEFOLD, RoCompat::empty());
+    world.edit(12, |raw| raw.set_flags(InodeFlags::ENCRYPT | casefold));
+    world.edit(13, |raw| raw.set_flags(InodeFlags::ENCRYPT));
+    world.edit(14, |raw| raw.set_flags(InodeFlags::ENCRYPT));
     for inode in 12..=14 {
         attribute(&mut world, inode, 9, b"c", &[1; 28]);
     }
@@ -56,8 +56,8 @@ fn attribute(world: &mut World, inode: u32, index: u8, name: &[u8], value: &[u8]
 }
 
 fn inline() -> World {
-    let mut world = World::new(0, incompat::INLINE_DATA, 0);
-    world.inode(14, mode::DIRECTORY, flags::INLINE_DATA, 2, &[]);
+    let mut world = World::new(Compat::empty(), Incompat::INLINE_DATA, RoCompat::empty());
+    world.inode(14, mode::DIRECTORY, InodeFlags::INLINE_DATA, 2, &[]);
     world.edit(14, |raw| {
         raw.i_size_lo.set(60);
         raw.i_block[0] = 12;
@@ -72,13 +72,13 @@ fn sound_directories_raise_nothing() {
     let clean = |name: &str, mut world: World| assert_eq!(world.codes(), BTreeSet::new(), "{name}");
     clean("plain", World::plain());
     clean("checksums", World::checksummed());
-    clean("encrypted", encrypted(0));
-    clean("encrypted without case", encrypted(flags::CASEFOLD));
+    clean("encrypted", encrypted(InodeFlags::empty()));
+    clean("encrypted without case", encrypted(InodeFlags::CASEFOLD));
     clean("inline", inline());
     let mut indexed = indexed();
     assert_eq!(indexed.codes(), [rows::UNCONNECTED.code; 0].into(), "indexed");
-    let mut folded = World::new(0, incompat::CASEFOLD, 0);
-    folded.edit(12, |raw| raw.i_flags.set(flags::CASEFOLD));
+    let mut folded = World::new(Compat::empty(), Incompat::CASEFOLD, RoCompat::empty());
+    folded.edit(12, |raw| raw.set_flags(InodeFlags::CASEFOLD));
     folded.entries(12, 42, &[(12, "."), (2, ".."), (14, "sub"), (13, "suc")]);
     clean("casefolded", folded);
 }
@@ -214,36 +214,54 @@ fn damaged_entries() -> Vec<&'static str> {
         damage(&rows::ENTRY_IN_BAD_BLOCK, World::plain(), |world| world.bad_blocks = vec![5 + 3]),
         bytes(&rows::FILE_TYPE_MISSING, 31, &[0]),
         bytes(&rows::FILE_TYPE_WRONG, 31, &[1]),
-        damage(&rows::FILE_TYPE_UNEXPECTED, World::plain(), |world| world.geometry.features.incompat = 0),
+        damage(&rows::FILE_TYPE_UNEXPECTED, World::plain(), |world| {
+            world.geometry.features.incompat = Incompat::empty()
+        }),
         damage(&rows::ENTRY_TO_VALUE_INODE, World::plain(), |world| {
             world.marks = vec![(13, mark::VALUE_HOLDER)]
         }),
         damage(&rows::ENTRY_INODE_INVALID, World::plain(), |world| world.marks = vec![(13, mark::RESERVED)]),
-        damage(&rows::ENTRY_IN_UNUSED_TAIL, World::new(0, 0, ro_compat::GDT_CSUM), |world| {
-            world.entries(12, 42, &[(12, "."), (2, ".."), (14, "sub"), (40, "x")]);
-        }),
-        damage(&rows::ENTRY_IN_UNINIT_GROUP, World::new(0, 0, ro_compat::GDT_CSUM), |world| {
-            world.desc.flags = 1
-        }),
-        damage(&rows::NAME_NOT_UTF8, World::new(0, incompat::CASEFOLD, 0), |world| {
-            world.superblock.s_encoding_flags.set(1);
-            world.edit(12, |raw| raw.i_flags.set(flags::CASEFOLD));
-            world.raw_entries(12, 42, &[(12, b"."), (2, b".."), (14, b"sub\xff")]);
-        }),
-        damage(&rows::NAME_TWICE, World::new(0, incompat::CASEFOLD, 0), |world| {
-            world.edit(12, |raw| raw.i_flags.set(flags::CASEFOLD));
-            world.entries(12, 42, &[(12, "."), (2, ".."), (14, "straße"), (13, "STRASSE")]);
-        }),
-        damage(&rows::ENCRYPTED_NAME_SHORT, encrypted(0), |world| {
+        damage(
+            &rows::ENTRY_IN_UNUSED_TAIL,
+            World::new(Compat::empty(), Incompat::empty(), RoCompat::GDT_CSUM),
+            |world| {
+                world.entries(12, 42, &[(12, "."), (2, ".."), (14, "sub"), (40, "x")]);
+            },
+        ),
+        damage(
+            &rows::ENTRY_IN_UNINIT_GROUP,
+            World::new(Compat::empty(), Incompat::empty(), RoCompat::GDT_CSUM),
+            |world| world.desc.flags = 1,
+        ),
+        damage(
+            &rows::NAME_NOT_UTF8,
+            World::new(Compat::empty(), Incompat::CASEFOLD, RoCompat::empty()),
+            |world| {
+                world.superblock.s_encoding_flags.set(1);
+                world.edit(12, |raw| raw.set_flags(InodeFlags::CASEFOLD));
+                world.raw_entries(12, 42, &[(12, b"."), (2, b".."), (14, b"sub\xff")]);
+            },
+        ),
+        damage(
+            &rows::NAME_TWICE,
+            World::new(Compat::empty(), Incompat::CASEFOLD, RoCompat::empty()),
+            |world| {
+                world.edit(12, |raw| raw.set_flags(InodeFlags::CASEFOLD));
+                world.entries(12, 42, &[(12, "."), (2, ".."), (14, "straße"), (13, "STRASSE")]);
+            },
+        ),
+        damage(&rows::ENCRYPTED_NAME_SHORT, encrypted(InodeFlags::empty()), |world| {
             world.entries(12, 42, &[(12, "."), (2, ".."), (14, "short")]);
         }),
-        damage(&rows::ENTRY_UNENCRYPTED, encrypted(0), |world| world.edit(13, |raw| raw.i_flags.set(0))),
-        damage(&rows::ENTRY_OTHER_POLICY, encrypted(0), |world| {
+        damage(&rows::ENTRY_UNENCRYPTED, encrypted(InodeFlags::empty()), |world| {
+            world.edit(13, |raw| raw.i_flags.set(0))
+        }),
+        damage(&rows::ENTRY_OTHER_POLICY, encrypted(InodeFlags::empty()), |world| {
             let mut other = [1; 28];
             other[5] = 2;
             attribute(world, 13, 9, b"c", &other);
         }),
-        damage(&rows::NAME_TWICE_ENCRYPTED, encrypted(0), |world| {
+        damage(&rows::NAME_TWICE_ENCRYPTED, encrypted(InodeFlags::empty()), |world| {
             let name = "0123456789abcdef";
             world.entries(12, 42, &[(12, "."), (2, ".."), (13, name), (14, name)]);
         }),
@@ -266,8 +284,8 @@ fn damaged_blocks() -> Vec<&'static str> {
         damage(&rows::CHECKSUM_WRONG, World::checksummed(), |world| world.block(42)[BLOCK - 1] ^= 1),
         damage(&rows::DOT_DOT_MISSING, inline(), |world| world.edit(14, |raw| raw.i_block[0] = 0)),
         damage(&rows::ROOT_MALFORMED, inline(), |world| {
-            world.geometry.features.compat |= compat::DIR_INDEX;
-            world.edit(14, |raw| raw.set_flag(flags::INDEX));
+            world.geometry.features.compat |= Compat::DIR_INDEX;
+            world.edit(14, |raw| raw.set_flag(InodeFlags::INDEX));
         }),
         damage(&rows::CHAIN_BROKEN, inline(), |world| world.edit(14, |raw| raw.i_block[8] = 3)),
     ]
@@ -288,17 +306,19 @@ fn broken_records_are_placed_where_they_are() {
 }
 
 fn damaged_indexes() -> Vec<&'static str> {
-    let flag = |world: &mut World, set: u32| world.edit(12, |raw| raw.i_flags.set(raw.i_flags.get() | set));
+    let flag = |world: &mut World, set: InodeFlags| world.edit(12, |raw| raw.set_flag(set));
     vec![
-        damage(&rows::INDEX_WITHOUT_FEATURE, indexed(), |world| world.geometry.features.compat = 0),
+        damage(&rows::INDEX_WITHOUT_FEATURE, indexed(), |world| {
+            world.geometry.features.compat = Compat::empty()
+        }),
         index_bytes(&rows::ROOT_MALFORMED, 42, 24, &[1]),
         index_bytes(&rows::HASH_UNKNOWN, 42, 28, &[77]),
         index_bytes(&rows::FLAGS_UNKNOWN, 42, 31, &[1]),
         index_bytes(&rows::TOO_DEEP, 42, 30, &[2]),
         index_bytes(&rows::CANNOT_SIPHASH, 42, 28, &[6]),
         damage(&rows::NEEDS_SIPHASH, indexed(), |world| {
-            world.geometry.features.incompat |= incompat::ENCRYPT | incompat::CASEFOLD;
-            flag(world, flags::ENCRYPT | flags::CASEFOLD);
+            world.geometry.features.incompat |= Incompat::ENCRYPT | Incompat::CASEFOLD;
+            flag(world, InodeFlags::ENCRYPT | InodeFlags::CASEFOLD);
         }),
         index_bytes(&rows::NOT_REFERENCED, 42, 44, &[1]),
         index_bytes(&rows::REFERENCED_TWICE, 42, 44, &[1]),
@@ -316,7 +336,7 @@ fn damaged_indexes() -> Vec<&'static str> {
         }),
         damage(&rows::ROOT_CHECKSUM, indexed(), |world| world.block(42)[BLOCK - 1] ^= 1),
         damage(&rows::NODE_CHECKSUM, indexed(), |world| {
-            world.inode(12, mode::DIRECTORY, flags::INDEX, 2, &[42, 50, 51, 52]);
+            world.inode(12, mode::DIRECTORY, InodeFlags::INDEX, 2, &[42, 50, 51, 52]);
             world.block(52)[4..6].copy_from_slice(&(BLOCK as u16).to_le_bytes());
             world.block(52)[8..12].copy_from_slice(&[126, 0, 1, 0]);
         }),
@@ -348,10 +368,14 @@ fn damaged_trees() -> Vec<&'static str> {
         damage(&rows::LOST_FOUND_NOT_DIRECTORY, World::plain(), |world| {
             world.entries(2, 40, &[(2, "."), (2, ".."), (11, "x"), (12, "d"), (13, "lost+found")]);
         }),
-        damage(&rows::LOST_FOUND_ENCRYPTED, World::new(0, incompat::ENCRYPT, 0), |world| {
-            world.edit(11, |raw| raw.i_flags.set(flags::ENCRYPT));
-            attribute(world, 11, 9, b"c", &[1; 28]);
-        }),
+        damage(
+            &rows::LOST_FOUND_ENCRYPTED,
+            World::new(Compat::empty(), Incompat::ENCRYPT, RoCompat::empty()),
+            |world| {
+                world.edit(11, |raw| raw.set_flags(InodeFlags::ENCRYPT));
+                attribute(world, 11, 9, b"c", &[1; 28]);
+            },
+        ),
         damage(&rows::LOST_FOUND_INLINE, inline(), |world| {
             world.entries(12, 42, &[(12, "."), (2, ".."), (11, "sub")]);
             world.entries(2, 40, &[(2, "."), (2, ".."), (14, "lost+found"), (12, "d"), (13, "f")]);
@@ -420,7 +444,7 @@ fn any_block_is_inspected_to_its_end() {
 fn the_remains_in_a_root_without_the_feature_are_one_problem() {
     let mut world = indexed();
     world.block(42)[1024 - 12..1024 - 4].copy_from_slice(&[0, 0, 0, 0, 12, 0, 0, 0xDE]);
-    world.geometry.features.compat = 0;
+    world.geometry.features.compat = Compat::empty();
     assert_eq!(world.codes(), BTreeSet::from([rows::INDEX_WITHOUT_FEATURE.code]));
     world.repair();
     assert_eq!(world.codes(), BTreeSet::new());

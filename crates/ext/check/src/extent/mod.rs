@@ -22,7 +22,7 @@ use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::{
     Extent, ExtentHeader, ExtentIndex, RawEntry, extents, indexes, raw_entries, set_entries,
 };
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::InodeFlags;
 
 use crate::inode::MapRun;
 use crate::inode::map::Map;
@@ -324,7 +324,7 @@ impl Walk<'_, '_, '_> {
     fn bring_home(&mut self, listed: &mut [Extent], start: u64, end: u64) -> Vec<usize> {
         let raw = &self.subject.raw;
         // What shows that a file is genuine lies behind its end. And an extent of a directory moves up to the others.
-        let binds = !raw.has_flag(flags::VERITY) && !self.subject.is_directory();
+        let binds = !raw.has_flag(InodeFlags::VERITY) && !self.subject.is_directory();
         let file_end = raw.size().div_ceil(self.subject.block_size());
         let astray = order::astray(listed, start, file_end.min(end.saturating_add(1)), binds);
         for (at, home) in &astray {

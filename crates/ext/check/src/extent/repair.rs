@@ -3,7 +3,7 @@
 //! be mapped by extents. (On a rext3, maps with blocks on the wrong side of the border of a region.)
 
 use fsmend_base::{BlockNo, InodeNo};
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::InodeFlags;
 
 use crate::region;
 use crate::repair::RepairContext;
@@ -24,7 +24,7 @@ fn rebuild(context: &mut RepairContext<'_>, inode: InodeNo) {
     }
     let Some(mut map) = FileMap::of(inode, found) else { return };
     let mut raw = map.raw();
-    raw.set_flag(flags::EXTENTS);
+    raw.set_flag(InodeFlags::EXTENTS);
     raw.store(&mut map.record);
     let old = std::mem::take(&mut map.nodes);
     if context.store_map(map) {

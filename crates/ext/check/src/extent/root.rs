@@ -2,7 +2,7 @@
 //! Whether an inode holds the root of an extent tree.
 
 use fsmend_ext_format::extent::ExtentHeader;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 
 use crate::inode::subject::Subject;
 
@@ -13,5 +13,5 @@ pub(crate) fn is_root(subject: &Subject<'_, '_>) -> bool {
 
 /// Whether the file system has extents.
 pub(crate) fn is_enabled(subject: &Subject<'_, '_>) -> bool {
-    subject.has_incompat(incompat::EXTENTS)
+    subject.has_incompat(Incompat::EXTENTS)
 }

@@ -5,8 +5,8 @@
 use fsmend_base::InodeNo;
 use fsmend_engine::Row;
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{incompat, ro_compat};
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::features::{Incompat, RoCompat};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 
 use super::problems::*;
 use crate::inode::problems::{EMPTY_DIRECTORY, SECTORS_WRONG, SIZE_WRONG};
@@ -181,7 +181,7 @@ fn nodes_that_are_none() {
     let outside = tree(mode::REGULAR, 1, &[index(0, 60), index(4, 600)], 4, 1);
     bench.expect(FILE, &outside, &[&START_OUTSIDE]);
     let mut none = inode(mode::REGULAR);
-    none.set_flag(flags::EXTENTS);
+    none.set_flag(InodeFlags::EXTENTS);
     assert!(bench.expect(FILE, &none, &[&TREE_ROOT_INVALID]).cleared);
 }
 
@@ -230,7 +230,7 @@ fn a_root_with_a_damaged_head_is_known_without_the_flag_of_extents() {
     let mut bench = Bench::new();
     let unmarked = |raw: &RawInode| {
         let mut raw = *raw;
-        raw.clear_flag(flags::EXTENTS);
+        raw.clear_flag(InodeFlags::EXTENTS);
         raw.i_block[..2].copy_from_slice(&0xF12A_u16.to_le_bytes());
         raw
     };
@@ -239,7 +239,7 @@ fn a_root_with_a_damaged_head_is_known_without_the_flag_of_extents() {
     for raw in [&shallow, &deep, &empty] {
         let inspection = bench.expect(FILE, &unmarked(raw), &[&FLAG_MISSING, &TREE_HEAD_DAMAGED]);
         assert_eq!(inspection.raw().i_block, raw.i_block);
-        assert!(inspection.raw().has_flag(flags::EXTENTS));
+        assert!(inspection.raw().has_flag(InodeFlags::EXTENTS));
     }
     // Space that goes with no tree; and a map of blocks, of which each can be one.
     let rows_of = |bench: &Bench, raw: &RawInode| {
@@ -252,7 +252,7 @@ fn a_root_with_a_damaged_head_is_known_without_the_flag_of_extents() {
     let mut mapped = unmarked(&empty);
     mapped.i_block[..2].copy_from_slice(&300_u16.to_le_bytes());
     assert!(rows_of(&bench, &mapped).contains(&FLAG_MISSING.code), "block 4 is no file's");
-    bench.geometry.features.incompat &= !incompat::EXTENTS;
+    bench.geometry.features.incompat &= !Incompat::EXTENTS;
     assert!(!rows_of(&bench, &mapped).contains(&FLAG_MISSING.code));
 }
 
@@ -341,7 +341,7 @@ fn keys_and_bounds_of_interior_entries() {
 #[test]
 fn checksums_of_nodes() {
     let mut bench = Bench::new();
-    bench.features().ro_compat |= ro_compat::METADATA_CSUM;
+    bench.features().ro_compat |= RoCompat::METADATA_CSUM;
     let raw = two_leaves(&mut bench);
     let seed = checksum::inode_seed(bench.geometry.checksum_seed, InodeNo(FILE), raw.i_generation.get());
     for block in [60, 61] {
@@ -399,7 +399,7 @@ fn links_and_system_files_are_written() {
 #[test]
 fn clusters() {
     let mut bench = Bench::new();
-    bench.features().ro_compat |= ro_compat::BIGALLOC;
+    bench.features().ro_compat |= RoCompat::BIGALLOC;
     bench.geometry.cluster_blocks = 4;
     let mut raw = tree(mode::REGULAR, 0, &[extent(0, 2, 100), extent(3, 2, 103)], 5, 0);
     raw.i_blocks_lo.set(16);

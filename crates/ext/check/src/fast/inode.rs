@@ -8,9 +8,9 @@ use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
 pub(super) use fsmend_ext_format::extent::EXTENT_MAGIC;
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::inode::{BASE_INODE_SIZE, RawInode, flags, mode};
+use fsmend_ext_format::inode::{BASE_INODE_SIZE, InodeFlags, RawInode, mode};
 
 use zerocopy::FromBytes;
 
@@ -21,8 +21,9 @@ use crate::region::Regions;
 
 /// Flags that change nothing about how an inode is checked: secure deletion, undelete, compression request, sync,
 /// no dump, no access time, data journalling, no tail merging, directory sync, top directory, DAX, project inheritance.
-pub(super) const BENIGN_FLAGS: u32 =
-    0x1 | 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x4000 | 0x8000 | 0x1_0000 | 0x2_0000 | 0x200_0000 | 0x2000_0000;
+pub(super) const BENIGN_FLAGS: InodeFlags = InodeFlags::from_bits_retain(
+    0x1 | 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x4000 | 0x8000 | 0x1_0000 | 0x2_0000 | 0x200_0000 | 0x2000_0000,
+);
 /// Extents of more blocks than this are unwritten ones, this much shorter.
 pub(super) const EXTENT_WRITTEN_MAX: u16 = 32768;
 
@@ -47,7 +48,7 @@ pub struct InodeSummary {
     /// Generation, which seeds the checksums of its blocks.
     pub generation: u32,
     /// `i_flags`.
-    pub flags: u32,
+    pub flags: InodeFlags,
     /// Size in bytes.
     pub size: u64,
     /// Blocks that `i_blocks` stands for, the attribute block included.
@@ -73,7 +74,7 @@ impl Default for InodeSummary {
             kind: Kind::Unused,
             links: 0,
             generation: 0,
-            flags: 0,
+            flags: InodeFlags::empty(),
             size: 0,
             charged_blocks: 0,
             xattr_block: 0,
@@ -120,7 +121,7 @@ impl<'f> InodeFastPath<'f> {
         let geometry = &fs.geometry;
         let features = geometry.features;
         let everything_suspect = geometry.hurd || geometry.bigalloc() || geometry.revision == 0;
-        let extents = features.has_incompat(incompat::EXTENTS);
+        let extents = features.has_incompat(Incompat::EXTENTS);
         InodeFastPath {
             geometry,
             metadata: &fs.metadata,
@@ -134,11 +135,11 @@ impl<'f> InodeFastPath<'f> {
                 && !fs.regions.exist()
                 && geometry.inode_size as usize >= plain::RECORD_BYTES,
             extents,
-            huge_file: features.has_ro_compat(ro_compat::HUGE_FILE),
-            large_file: features.has_ro_compat(ro_compat::LARGE_FILE),
-            dir_index: features.has_compat(compat::DIR_INDEX),
-            bit64: features.has_incompat(incompat::BIT64),
-            ext_attr: features.has_compat(compat::EXT_ATTR),
+            huge_file: features.has_ro_compat(RoCompat::HUGE_FILE),
+            large_file: features.has_ro_compat(RoCompat::LARGE_FILE),
+            dir_index: features.has_compat(Compat::DIR_INDEX),
+            bit64: features.has_incompat(Incompat::BIT64),
+            ext_attr: features.has_compat(Compat::EXT_ATTR),
         }
     }
 
@@ -216,25 +217,31 @@ impl<'f> InodeFastPath<'f> {
         record: &[u8],
         summary: &mut InodeSummary,
     ) -> Option<()> {
-        let flags_word = raw.i_flags.get();
-        let unusual =
-            flags_word & !(BENIGN_FLAGS | flags::EXTENTS | flags::INDEX | flags::IMMUTABLE | flags::APPEND);
+        let flags = raw.flags();
+        let unusual = flags
+            & !(BENIGN_FLAGS
+                | InodeFlags::EXTENTS
+                | InodeFlags::INDEX
+                | InodeFlags::IMMUTABLE
+                | InodeFlags::APPEND);
         let kind = match raw.file_type() {
-            mode::REGULAR if flags_word & flags::INDEX == 0 => Kind::Regular,
-            mode::DIRECTORY if flags_word & flags::INDEX == 0 || self.dir_index => Kind::Directory,
+            mode::REGULAR if !flags.contains(InodeFlags::INDEX) => Kind::Regular,
+            mode::DIRECTORY if !flags.contains(InodeFlags::INDEX) || self.dir_index => Kind::Directory,
             mode::SYMLINK
-                if flags_word & (flags::INDEX | flags::EXTENTS | flags::IMMUTABLE | flags::APPEND) == 0 =>
+                if !flags.intersects(
+                    InodeFlags::INDEX | InodeFlags::EXTENTS | InodeFlags::IMMUTABLE | InodeFlags::APPEND,
+                ) =>
             {
                 Kind::Symlink
             }
             _ => return None,
         };
-        let ordinary = unusual == 0
+        let ordinary = unusual.is_empty()
             && raw.i_dtime.get() == 0
             && raw.i_faddr.get() == 0
             && (self.huge_file || raw.i_blocks_high.get() == 0)
             && (self.bit64 || raw.i_file_acl_high.get() == 0)
-            && (self.extents || flags_word & flags::EXTENTS == 0)
+            && (self.extents || !flags.contains(InodeFlags::EXTENTS))
             && self.extra_fields_are_ordinary(raw, record);
         let sectors = u64::from(raw.i_blocks_high.get()) << 32 | u64::from(raw.i_blocks_lo.get());
         if !ordinary || sectors % self.sectors_per_block != 0 {
@@ -243,7 +250,7 @@ impl<'f> InodeFastPath<'f> {
         summary.kind = kind;
         summary.links = raw.i_links_count.get();
         summary.generation = raw.i_generation.get();
-        summary.flags = flags_word;
+        summary.flags = flags;
         summary.size = raw.size();
         summary.charged_blocks = sectors / self.sectors_per_block;
         summary.xattr_block = u64::from(raw.i_file_acl_high.get()) << 32 | u64::from(raw.i_file_acl_lo.get());
@@ -287,7 +294,7 @@ impl<'f> InodeFastPath<'f> {
     }
 
     fn summarize_map(&self, raw: &RawInode, summary: &mut InodeSummary) -> Option<()> {
-        let by_extents = summary.flags & flags::EXTENTS != 0;
+        let by_extents = summary.flags.contains(InodeFlags::EXTENTS);
         if by_extents {
             self.summarize_extent_root(raw, summary)?
         } else {

@@ -4,7 +4,7 @@
 use fsmend_base::InodeNo;
 use fsmend_device::BatchReader;
 use fsmend_engine::scan::certification::DirectorySummary;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 
 use crate::Fs;
 use crate::fast::directory::{DirectoryFastPath, LargeDirectorySummary, summarize_large};
@@ -38,8 +38,8 @@ struct Larger {
 
 impl DirectoryJob {
     /// The job for a directory with this map, which has no holes.
-    pub fn new(inode: InodeNo, generation: u32, flags_word: u32, runs: &[MapRun]) -> Self {
-        let indexed = flags_word & flags::INDEX != 0;
+    pub fn new(inode: InodeNo, generation: u32, flags: InodeFlags, runs: &[MapRun]) -> Self {
+        let indexed = flags.contains(InodeFlags::INDEX);
         let several = runs.len() > 1 || runs.first().is_some_and(|run| run.count > 1);
         let runs_kept = || if several { Box::from(runs) } else { Box::default() };
         DirectoryJob {
@@ -72,15 +72,15 @@ impl DirectoryJob {
     /// The job for a directory that was inspected, if there is nothing unusual about its contents.
     pub fn of_inspected(inode: InodeNo, record: &[u8], runs: &[MapRun], inline: bool) -> Option<Self> {
         let raw = RawInode::from_record(record);
-        let unusual = flags::CASEFOLD | flags::ENCRYPT | flags::INLINE_DATA;
+        let unusual = InodeFlags::CASEFOLD | InodeFlags::ENCRYPT | InodeFlags::INLINE_DATA;
         let mut next = 0;
         let filled = runs.iter().all(|run| {
             let follows = run.logical == next && !run.unwritten;
             next = run.logical + u64::from(run.count);
             follows
         });
-        let plain = !inline && filled && next > 0 && raw.i_flags.get() & unusual == 0;
-        plain.then(|| DirectoryJob::new(inode, raw.i_generation.get(), raw.i_flags.get(), runs))
+        let plain = !inline && filled && next > 0 && !raw.flags().intersects(unusual);
+        plain.then(|| DirectoryJob::new(inode, raw.i_generation.get(), raw.flags(), runs))
     }
 
     /// What it weighs beside other work, in blocks of inode tables.

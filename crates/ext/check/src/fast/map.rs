@@ -12,7 +12,7 @@ use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::EXTENT_MAGIC;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode};
 use fsmend_ext_format::rext3::{HEADER_SIZE, IndirectHeader};
 
 use crate::extent::LAST_BLOCK;
@@ -32,7 +32,7 @@ pub struct WalkItem {
     /// What it is.
     pub kind: Kind,
     /// `i_flags`.
-    pub flags: u32,
+    pub flags: InodeFlags,
     /// Generation.
     pub generation: u32,
     /// Size in bytes.
@@ -91,7 +91,7 @@ impl WalkItem {
     }
 
     fn by_extents(&self) -> bool {
-        self.flags & flags::EXTENTS != 0
+        self.flags.contains(InodeFlags::EXTENTS)
     }
 }
 

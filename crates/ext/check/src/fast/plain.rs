@@ -4,7 +4,7 @@
 //! that would call clean, too, with the same facts; of all else it says nothing.
 
 use fsmend_engine::inodes::Kind;
-use fsmend_ext_format::inode::{flags, mode};
+use fsmend_ext_format::inode::{InodeFlags, mode};
 use fsmend_ext_format::xattr::XATTR_MAGIC;
 
 use super::inode::{BENIGN_FLAGS, EXTENT_MAGIC, EXTENT_WRITTEN_MAX, InodeFastPath, Nearby};
@@ -20,7 +20,7 @@ const EXTRA: u64 = 32;
 const ROOT: u64 = 4 << 32 | EXTENT_MAGIC as u64;
 const ONE_ENTRY: u64 = 1 << 16;
 /// Flags of plain records.
-const PLAIN_FLAGS: u32 = BENIGN_FLAGS | flags::IMMUTABLE | flags::APPEND;
+const PLAIN_FLAGS: InodeFlags = BENIGN_FLAGS.union(InodeFlags::IMMUTABLE).union(InodeFlags::APPEND);
 
 /// The facts of a plain inode, few enough to stay in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ pub struct Plain {
     /// Generation, which seeds the checksums of its blocks.
     pub generation: u32,
     /// `i_flags`.
-    pub flags: u32,
+    pub flags: InodeFlags,
     /// Its first block; they follow one another.
     pub start: u64,
     /// Its blocks, of which there may be none.
@@ -54,7 +54,7 @@ impl InodeFastPath<'_> {
     pub fn summarize_plain(&self, record: &[u8], nearby: &mut Nearby) -> Option<Plain> {
         let words = record.as_chunks::<8>().0.first_chunk::<WORDS>()?;
         let word = |offset: usize| u64::from_le_bytes(words[offset / 8]);
-        let flags_word = word(0x20) as u32;
+        let flags = InodeFlags::from_bits_retain(word(0x20) as u32);
         let root = word(0x28);
         let epochs = word(0x80) >> 32 | word(0x88) | word(0x88) >> 32 | word(0x90) >> 32;
         // Deletion time, attribute block, the fragment's address with the high halves of blocks and attribute block, all 0.
@@ -64,7 +64,7 @@ impl InodeFastPath<'_> {
             | epochs & 3
             | (word(0x80) & 0xFFFF ^ EXTRA)
             | (root & !ONE_ENTRY ^ ROOT)
-            | u64::from(flags_word & !PLAIN_FLAGS ^ flags::EXTENTS);
+            | u64::from((flags & !PLAIN_FLAGS ^ InodeFlags::EXTENTS).bits());
         let links = (word(0x18) >> 16) as u16;
         let kind = match word(0) as u16 & mode::TYPE_MASK {
             mode::REGULAR => Kind::Regular,
@@ -93,7 +93,7 @@ impl InodeFastPath<'_> {
             return None;
         }
         let generation = (word(0x60) >> 32) as u32;
-        Some(Plain { kind, links, generation, flags: flags_word, start, count: count.into() })
+        Some(Plain { kind, links, generation, flags, start, count: count.into() })
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
             let mut raw = RawInode::from_record(&[0; 256]);
             raw.i_mode.set(mode);
             raw.i_links_count.set(1);
-            raw.i_flags.set(flags::EXTENTS);
+            raw.set_flags(InodeFlags::EXTENTS);
             raw.i_extra_isize.set(32);
             raw.i_blocks_lo.set(u32::from(blocks) * 2);
             raw.set_size(u64::from(blocks) * 1024);

@@ -9,10 +9,10 @@ use fsmend_base::{GroupNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::{Entries, EntryLayout};
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::GroupDesc;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode, special};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode, mode, special};
 
 use super::places::{Kind, Occupied, Owner};
 use crate::superblock::Settled;
@@ -78,7 +78,7 @@ impl<'a> Finder<'a> {
     /// Looks on `device`.
     pub(super) fn new(device: &'a dyn Device, settled: &'a Settled) -> Self {
         let geometry = &settled.geometry;
-        let is_flexible = geometry.features.has_incompat(incompat::FLEX_BG);
+        let is_flexible = geometry.features.has_incompat(Incompat::FLEX_BG);
         let log = if is_flexible { u32::from(settled.superblock.s_log_groups_per_flex) } else { 0 };
         let groups_per_flex = 1u32.checked_shl(log).unwrap_or(u32::MAX).max(1);
         Finder {
@@ -270,10 +270,10 @@ impl<'a> Finder<'a> {
         if !is_known {
             return Some(false);
         }
-        if file_type != mode::DIRECTORY || raw.has_flag(flags::INLINE_DATA) {
+        if file_type != mode::DIRECTORY || raw.has_flag(InodeFlags::INLINE_DATA) {
             return None;
         }
-        let block = if raw.has_flag(flags::EXTENTS) {
+        let block = if raw.has_flag(InodeFlags::EXTENTS) {
             first_of_extents(&raw.i_block)
         } else {
             u64::from(raw.block_word(0))

@@ -4,7 +4,7 @@
 use fsmend_base::BlockRange;
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::{Findings, Problem};
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 
 use super::places::{KINDS, heads};
 use crate::Group;
@@ -32,7 +32,7 @@ pub fn mark_metadata(
             set(metadata, kind.range(geometry, &group.desc));
         }
     }
-    if geometry.features.has_incompat(incompat::MMP) {
+    if geometry.features.has_incompat(Incompat::MMP) {
         let block = settled.superblock.s_mmp_block.get();
         if block <= u64::from(geometry.first_data_block)
             || block >= geometry.blocks_count

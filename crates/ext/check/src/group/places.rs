@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fsmend_base::{BlockNo, BlockRange, GroupNo};
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::GroupDesc;
 
@@ -47,7 +47,7 @@ impl Kind {
     /// Whether the place that `desc` gives is one where it may be at all.
     pub(super) fn is_allowed(self, geometry: &Geometry, group: GroupNo, desc: &GroupDesc) -> bool {
         let range = self.range(geometry, desc);
-        let allowed = if geometry.features.has_incompat(incompat::FLEX_BG) {
+        let allowed = if geometry.features.has_incompat(Incompat::FLEX_BG) {
             let first = u64::from(geometry.first_data_block);
             BlockRange::new(first, geometry.blocks_count - first)
         } else {

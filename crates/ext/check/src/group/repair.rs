@@ -5,7 +5,7 @@
 //! worked out and written later, with those of all other groups; an inode table starts empty.
 
 use fsmend_base::{BlockNo, BlockRange, GroupNo};
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED};
 
 use super::descriptors::{self, Slot};
@@ -78,7 +78,7 @@ pub(crate) fn settle_in(context: &mut RepairContext<'_>, taken: BlockRange) {
 fn allowed(context: &RepairContext<'_>, group: GroupNo) -> Vec<BlockRange> {
     let geometry = &context.fs.geometry;
     let mut ranges = vec![geometry.group_blocks(group)];
-    if geometry.features.has_incompat(incompat::FLEX_BG) {
+    if geometry.features.has_incompat(Incompat::FLEX_BG) {
         let groups = 1u32.checked_shl(context.fs.superblock.s_log_groups_per_flex.into()).unwrap_or(u32::MAX);
         let first = group.0 - group.0 % groups.max(1);
         let start = geometry.group_first_block(GroupNo(first));

@@ -7,7 +7,7 @@ use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::MemoryDevice;
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED, RawGroupDesc};
 
 use super::{load, problems, refuse_without_room};
@@ -30,21 +30,21 @@ fn change(
 #[test]
 fn sound_descriptors_raise_nothing() {
     let no_resize = |raw: &mut fsmend_ext_format::superblock::RawSuperblock| {
-        raw.s_feature_compat -= compat::RESIZE_INODE;
+        raw.s_feature_compat -= Compat::RESIZE_INODE.bits();
         raw.s_reserved_gdt_blocks = 0.into();
     };
     let meta_bg = Image::new(|raw| {
         no_resize(raw);
-        raw.s_feature_incompat += incompat::META_BG;
+        raw.s_feature_incompat += Incompat::META_BG.bits();
     });
     let no_sparse = Image::new(|raw| {
         no_resize(raw);
         raw.s_feature_ro_compat = 0.into();
     });
     let wide = Image::new(|raw| {
-        raw.s_feature_incompat += incompat::BIT64 | incompat::EXTENTS;
+        raw.s_feature_incompat += Incompat::BIT64.bits() | Incompat::EXTENTS.bits();
         raw.s_desc_size = 64.into();
-        raw.s_feature_ro_compat += ro_compat::METADATA_CSUM;
+        raw.s_feature_ro_compat += RoCompat::METADATA_CSUM.bits();
         raw.s_checksum_type = 1;
     });
     for image in [Image::plain(), Image::with_checksums(), meta_bg, no_sparse, wide] {
@@ -243,7 +243,7 @@ fn no_room_for_a_lost_inode_table() {
 fn places_on_top_of_other_metadata() {
     let sound = Image::plain();
     let own = sound.desc(GroupNo(2));
-    let flexible = || Image::new(|raw| raw.s_feature_incompat += incompat::FLEX_BG);
+    let flexible = || Image::new(|raw| raw.s_feature_incompat += Incompat::FLEX_BG.bits());
     let (groups, found) = change(flexible(), false, |desc| desc.bg_block_bitmap_lo = 1.into());
     assert_eq!(found, [problems::BLOCK_BITMAP_CONFLICT.code, problems::FROM_BACKUP.code]);
     assert_eq!(groups[2].desc.block_bitmap, u64::from(own.bg_block_bitmap_lo.get()));
@@ -258,7 +258,7 @@ fn places_on_top_of_other_metadata() {
 
 #[test]
 fn the_one_that_no_backup_confirms_gives_way() {
-    let mut image = Image::new(|raw| raw.s_feature_incompat += incompat::FLEX_BG);
+    let mut image = Image::new(|raw| raw.s_feature_incompat += Incompat::FLEX_BG.bits());
     let mut desc = image.desc(GroupNo(0));
     desc.bg_inode_table_lo = image.desc(GroupNo(3)).bg_inode_table_lo;
     image.put_desc(GroupNo(0), desc, false);
@@ -403,7 +403,7 @@ fn an_mmp_block_must_have_a_place_of_its_own() {
         [(0, false), (1, false), (2, false), (600, true), (2048, false), (u64::MAX, false)]
     {
         let image = Image::new(|raw| {
-            raw.s_feature_incompat += incompat::MMP;
+            raw.s_feature_incompat += Incompat::MMP.bits();
             raw.s_mmp_block = place.into();
         });
         let (found, marked) =

@@ -12,8 +12,8 @@ mod tests;
 
 use fsmend_base::BlockNo;
 use fsmend_engine::{Layer, Problem};
-use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::features::RoCompat;
+use fsmend_ext_format::inode::InodeFlags;
 use fsmend_ext_format::rext3::{DirectoryTail, IndirectHeader};
 
 use crate::inode::MapRun;
@@ -82,7 +82,7 @@ fn levels_of(index: usize) -> u32 {
 /// Where the file ends by its size, and how many blocks it has in use by its own count, attributes left out. `None` where one of them tells nothing: what
 /// shows that a file is genuine lies behind its end.
 fn end_of(subject: &Subject<'_, '_>) -> Option<End> {
-    let is_verity = subject.raw.has_flag(flags::VERITY) && subject.has_ro_compat(ro_compat::VERITY);
+    let is_verity = subject.raw.has_flag(InodeFlags::VERITY) && subject.has_ro_compat(RoCompat::VERITY);
     if !subject.is_regular() || is_verity || subject.fs.geometry.cluster_blocks > 1 {
         return None;
     }
@@ -400,7 +400,7 @@ impl Walk {
         }
         if subject.is_regular() {
             let full = self.map.clusters + 1 >= (1 << 41) / subject.block_size();
-            let too_big = full && !subject.has_ro_compat(ro_compat::HUGE_FILE);
+            let too_big = full && !subject.has_ro_compat(RoCompat::HUGE_FILE);
             return too_big.then(|| subject.problem(&FILE_TOO_BIG));
         }
         (logical > 0).then(|| subject.problem(&SYMLINK_TOO_BIG))

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::features::RoCompat;
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 
 use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
@@ -88,9 +88,9 @@ fn a_pointer_behind_the_end_stays_if_a_witness_is_for_it() {
     let mut within = with(&[4]);
     within.set_size(5 * BLOCK_SIZE as u64);
     assert_eq!(bench.expect(FILE, &within, &[&SECTORS_WRONG]).runs.len(), 2, "the file is so long");
-    bench.features().ro_compat |= ro_compat::VERITY;
+    bench.features().ro_compat |= RoCompat::VERITY;
     let mut clean = with(&[4]);
-    clean.set_flag(flags::VERITY);
+    clean.set_flag(InodeFlags::VERITY);
     assert_eq!(bench.expect(FILE, &clean, &[&SECTORS_WRONG]).runs.len(), 2, "there lies what proves it");
 }
 
@@ -189,11 +189,11 @@ fn what_a_stray_pointer_leads_to_does_not_condemn_a_sparse_file() {
 /// The flag of another feature on a file does not make its stray pointers believable.
 #[test]
 fn a_stray_pointer_goes_whatever_flags_the_file_has_without_the_feature() {
-    for flag in [0, fsmend_ext_format::inode::flags::VERITY] {
+    for flag in [InodeFlags::empty(), InodeFlags::VERITY] {
         let mut raw = mapped(mode::REGULAR, &[100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 70]);
         raw.set_size(1000);
         raw.i_blocks_lo.set(2);
-        raw.i_flags = (raw.i_flags.get() | flag).into();
+        raw.set_flag(flag);
         let (inspection, _) = Bench::new().inspect(FILE, &raw);
         assert_eq!((inspection.raw().size(), inspection.runs.len()), (1000, 1), "{flag:x}");
     }
@@ -272,8 +272,7 @@ fn a_file_ends_where_the_count_of_its_sectors_does() {
     for (has_huge_files, before, fits) in [(false, most - 1, true), (false, most, false), (true, most, true)]
     {
         let feature = &mut bench.features().ro_compat;
-        *feature =
-            if has_huge_files { *feature | ro_compat::HUGE_FILE } else { *feature & !ro_compat::HUGE_FILE };
+        feature.set(RoCompat::HUGE_FILE, has_huge_files);
         let fs = bench.fs();
         let mut subject = Subject::new(&fs, InodeNo(FILE), &bench.record(FILE, &raw), Findings::new());
         let mut walk =

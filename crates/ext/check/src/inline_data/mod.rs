@@ -16,8 +16,8 @@ use std::ops::Range;
 use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
-use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
+use fsmend_ext_format::features::Incompat;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode, mode};
 use fsmend_ext_format::xattr::{Area, CharSign, Entry, RawXattrEntry, inode_area_start, name_index};
 
 use crate::Fs;
@@ -77,7 +77,7 @@ pub fn inspect(
     attributes: &InInodeAttributes,
     findings: &mut Findings,
 ) -> Outcome {
-    let feature = fs.geometry.features.has_incompat(incompat::INLINE_DATA);
+    let feature = fs.geometry.features.has_incompat(Incompat::INLINE_DATA);
     let Some(value) = attributes.inline_data.clone() else {
         if !feature {
             return Outcome::NotInline;
@@ -127,12 +127,12 @@ fn capacity(value: &Range<usize>) -> u64 {
 /// an empty file.
 fn clear_flag(fs: &Fs<'_>, record: &mut [u8], charged_bytes: u64) -> Outcome {
     let mut inode = RawInode::from_record(record);
-    inode.clear_flag(flags::INLINE_DATA);
+    inode.clear_flag(InodeFlags::INLINE_DATA);
     // One cluster may be the attribute block's, even if its pointer has just been cleared.
     let cluster = u64::from(fs.geometry.block_size) * u64::from(fs.geometry.cluster_blocks);
     let has_blocks = u64::from(inode.i_blocks_lo.get()) * SECTOR > cluster.saturating_add(charged_bytes);
     let outcome = if looks_like_extent_tree(&inode.i_block) {
-        inode.set_flag(flags::EXTENTS);
+        inode.set_flag(InodeFlags::EXTENTS);
         Outcome::Mapped
     } else if has_blocks && looks_like_block_map(fs, &inode.i_block) {
         Outcome::Mapped

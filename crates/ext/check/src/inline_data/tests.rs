@@ -4,8 +4,8 @@
 
 use fsmend_base::{InodeNo, SeededRandom};
 use fsmend_engine::{Findings, Row};
-use fsmend_ext_format::features::{Features, incompat};
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
+use fsmend_ext_format::features::{Features, Incompat};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode, mode};
 use fsmend_ext_format::xattr::{Area, inode_area_start, name_index};
 
 use super::{
@@ -24,7 +24,7 @@ fn inline(kind: u16, size: u32, value: Option<&[u8]>) -> Vec<u8> {
     edit(&mut record, |inode| {
         inode.i_mode.set(kind | 0o755);
         inode.i_size_lo.set(size);
-        inode.i_flags.set(flags::INLINE_DATA);
+        inode.set_flags(InodeFlags::INLINE_DATA);
         inode.i_block = [2; I_BLOCK_LEN];
     });
     record
@@ -64,7 +64,7 @@ fn a_missing_attribute_makes_an_empty_file() {
     let mut record = inline(mode::REGULAR, 40, None);
     assert_eq!(judge(all_features(), &mut record, &[&problems::NO_ATTRIBUTE]), Outcome::Truncated);
     let inode = RawInode::from_record(&record);
-    assert_eq!((inode.size(), inode.i_flags.get(), inode.i_block), (0, 0, [0; I_BLOCK_LEN]));
+    assert_eq!((inode.size(), inode.flags(), inode.i_block), (0, InodeFlags::empty(), [0; I_BLOCK_LEN]));
 }
 
 #[test]
@@ -80,18 +80,19 @@ fn a_file_that_has_blocks_keeps_them() {
         let inode = RawInode::from_record(&record);
         assert_eq!(outcome == Outcome::Mapped, inode.size() == 4000);
         assert_eq!(inode.size() == 4000, inode.i_block.starts_with(map));
-        (inode.size() == 4000, inode.i_flags.get())
+        (inode.size() == 4000, inode.flags())
     };
-    assert_eq!(keeps(4, &[40]), (true, 0));
-    assert_eq!(keeps(2, &[40]), (false, 0), "that may have been the attribute block");
-    assert_eq!(keeps(4, b"text"), (false, 0));
-    assert_eq!(keeps(0, &[0x0A, 0xF3, 1, 0, 4, 0]), (true, flags::EXTENTS));
+    let none = InodeFlags::empty();
+    assert_eq!(keeps(4, &[40]), (true, none));
+    assert_eq!(keeps(2, &[40]), (false, none), "that may have been the attribute block");
+    assert_eq!(keeps(4, b"text"), (false, none));
+    assert_eq!(keeps(0, &[0x0A, 0xF3, 1, 0, 4, 0]), (true, InodeFlags::EXTENTS));
 }
 
 #[test]
 fn inline_data_need_their_feature() {
     let mut features = all_features();
-    features.incompat &= !incompat::INLINE_DATA;
+    features.incompat &= !Incompat::INLINE_DATA;
     let mut record = inline(mode::REGULAR, 63, Some(b"abc"));
     assert_eq!(capacity(&judge(features, &mut record, &[&problems::FEATURE])), 63);
     let mut record = inline(mode::REGULAR, 63, None);
@@ -170,7 +171,7 @@ fn a_value_that_cannot_be_where_it_should_is_found_in_the_gap() {
         edit(&mut sound, |inode| {
             inode.i_mode.set(mode::REGULAR | 0o644);
             inode.i_size_lo.set(70);
-            inode.i_flags.set(flags::INLINE_DATA);
+            inode.set_flags(InodeFlags::INLINE_DATA);
         });
         let at = place(&sound);
         for damage in [[sound[at + 2] ^ 1, sound[at + 3]], [0xFF, 0xFF], [0, 0]] {
@@ -189,7 +190,7 @@ fn a_value_that_cannot_be_where_it_should_is_found_in_the_gap() {
     let mut record = record_with(&[data]);
     edit(&mut record, |inode| {
         inode.i_size_lo.set(4000);
-        inode.i_flags.set(flags::INLINE_DATA);
+        inode.set_flags(InodeFlags::INLINE_DATA);
     });
     let at = place(&record);
     record[at + 9] = 7;

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use fsmend_base::InodeNo;
 use fsmend_engine::{Findings, Problem};
-use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
+use fsmend_ext_format::features::Incompat;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode};
 use fsmend_ext_format::xattr::{Area, CharSign, Entry, RawXattrEntry, inode_area_start, name_index, padded};
 
 use super::problems::VALUE_MISPLACED;
@@ -20,7 +20,7 @@ const END_MARK: usize = 4;
 /// inode on without gaps, so that the gap is the place. Where there is none, what lies in `i_block` stays.
 pub(crate) fn find_again(fs: &Fs<'_>, ino: InodeNo, record: &mut [u8], findings: &mut Findings) {
     let inode = RawInode::from_record(record);
-    if !inode.has_flag(flags::INLINE_DATA) || !fs.geometry.features.has_incompat(incompat::INLINE_DATA) {
+    if !inode.has_flag(InodeFlags::INLINE_DATA) || !fs.geometry.features.has_incompat(Incompat::INLINE_DATA) {
         return;
     }
     let (Some(start), Some(area)) = (inode_area_start(record), Area::of_inode(record)) else { return };

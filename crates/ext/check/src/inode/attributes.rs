@@ -3,7 +3,7 @@
 
 use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::InodeFlags;
 
 use super::problems::INLINE_FLAG_WITHOUT_FEATURE;
 use super::subject::Subject;
@@ -78,7 +78,7 @@ fn clusters(subject: &Subject<'_, '_>, in_inode: &InInodeAttributes, block: Opti
 
 /// Inspects inline data, where the flag says that there are some; `None` when the inode has to be cleared.
 pub(crate) fn inspect_inline_data(subject: &mut Subject<'_, '_>, attributes: &mut Attributes) -> Option<()> {
-    if !subject.raw.has_flag(flags::INLINE_DATA) {
+    if !subject.raw.has_flag(InodeFlags::INLINE_DATA) {
         return Some(());
     }
     let has_data = subject.is_regular() || subject.is_directory() || subject.is_symlink();
@@ -86,7 +86,7 @@ pub(crate) fn inspect_inline_data(subject: &mut Subject<'_, '_>, attributes: &mu
     let outcome = if has_data {
         let (record, findings) = (&mut subject.record, &mut subject.findings);
         inline_data::inspect(subject.fs, subject.inode, record, &attributes.in_inode, findings)
-    } else if subject.has_incompat(fsmend_ext_format::features::incompat::INLINE_DATA) {
+    } else if subject.has_incompat(fsmend_ext_format::features::Incompat::INLINE_DATA) {
         // On anything else the flag is wrong, which is for the check of its kind.
         return Some(());
     } else {

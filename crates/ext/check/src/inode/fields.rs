@@ -2,8 +2,8 @@
 //! Fields that stand for themselves: times, flags without a meaning here, fields that have to be zero.
 
 use fsmend_engine::{Row, Value};
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
-use fsmend_ext_format::inode::{BASE_INODE_SIZE, flags, mode};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
+use fsmend_ext_format::inode::{BASE_INODE_SIZE, InodeFlags, mode};
 use fsmend_ext_format::xattr::{INODE_HEADER_SIZE, XATTR_MAGIC};
 
 use super::problems::{
@@ -117,7 +117,9 @@ pub(crate) fn timestamps(subject: &mut Subject<'_, '_>) {
 
 /// A type that the holder of an attribute's value cannot have, where the hash of what it holds proves that it is one.
 pub(crate) fn value_holder_type(subject: &mut Subject<'_, '_>) {
-    if subject.raw.has_flag(flags::EA_INODE) && !subject.is_regular() && holds_value(subject.fs, &subject.raw)
+    if subject.raw.has_flag(InodeFlags::EA_INODE)
+        && !subject.is_regular()
+        && holds_value(subject.fs, &subject.raw)
     {
         let stored = subject.raw.i_mode.get();
         let problem = subject.problem(&VALUE_HOLDER_TYPE).stored(Value::Text(format!("{stored:#o}")));
@@ -129,30 +131,30 @@ pub(crate) fn value_holder_type(subject: &mut Subject<'_, '_>) {
 /// Flags that this kind of inode, or this file system, cannot have.
 pub(crate) fn impossible_flags(subject: &mut Subject<'_, '_>) {
     let (directory, regular) = (subject.is_directory(), subject.is_regular());
-    let casefold = subject.has_incompat(incompat::CASEFOLD);
-    refuse_flag(subject, flags::CASEFOLD, !directory, &CASEFOLD_NOT_DIRECTORY);
-    refuse_flag(subject, flags::CASEFOLD, !casefold, &CASEFOLD_WITHOUT_FEATURE);
-    refuse_flag(subject, flags::EA_INODE, !regular, &VALUE_HOLDER_NOT_REGULAR);
+    let casefold = subject.has_incompat(Incompat::CASEFOLD);
+    refuse_flag(subject, InodeFlags::CASEFOLD, !directory, &CASEFOLD_NOT_DIRECTORY);
+    refuse_flag(subject, InodeFlags::CASEFOLD, !casefold, &CASEFOLD_WITHOUT_FEATURE);
+    refuse_flag(subject, InodeFlags::EA_INODE, !regular, &VALUE_HOLDER_NOT_REGULAR);
 }
 
 /// The flag of files whose contents can be proved. The kernel checks that of regular files only.
 pub(crate) fn verity_flag(subject: &mut Subject<'_, '_>) {
-    let is_wrong = subject.is_regular() && !subject.has_ro_compat(ro_compat::VERITY);
-    refuse_flag(subject, flags::VERITY, is_wrong, &VERITY_WITHOUT_FEATURE);
+    let is_wrong = subject.is_regular() && !subject.has_ro_compat(RoCompat::VERITY);
+    refuse_flag(subject, InodeFlags::VERITY, is_wrong, &VERITY_WITHOUT_FEATURE);
 }
 
 /// The flag of an extension for AFS, where it is not in use.
 pub(crate) fn imagic_flag(subject: &mut Subject<'_, '_>) {
-    let imagic = subject.fs.geometry.features.has_compat(compat::IMAGIC_INODES);
-    refuse_flag(subject, flags::IMAGIC, !imagic, &IMAGIC_WITHOUT_FEATURE);
+    let imagic = subject.fs.geometry.features.has_compat(Compat::IMAGIC_INODES);
+    refuse_flag(subject, InodeFlags::IMAGIC, !imagic, &IMAGIC_WITHOUT_FEATURE);
 }
 
 /// The flag of indexed directories on something else.
 pub(crate) fn index_flag(subject: &mut Subject<'_, '_>) {
-    refuse_flag(subject, flags::INDEX, !subject.is_directory(), &INDEX_NOT_DIRECTORY);
+    refuse_flag(subject, InodeFlags::INDEX, !subject.is_directory(), &INDEX_NOT_DIRECTORY);
 }
 
-fn refuse_flag(subject: &mut Subject<'_, '_>, flag: u32, impossible: bool, row: &'static Row) {
+fn refuse_flag(subject: &mut Subject<'_, '_>, flag: InodeFlags, impossible: bool, row: &'static Row) {
     if impossible && subject.raw.has_flag(flag) {
         let problem = subject.problem(row);
         subject.raise(problem);
@@ -162,9 +164,9 @@ fn refuse_flag(subject: &mut Subject<'_, '_>, flag: u32, impossible: bool, row: 
 
 /// Fields that have to be zero: fragments, and high halves without the feature that they belong to.
 pub(crate) fn zero_fields(subject: &mut Subject<'_, '_>) {
-    let wide_blocks = subject.has_incompat(incompat::BIT64);
-    let huge_file = subject.has_ro_compat(ro_compat::HUGE_FILE);
-    let large_dir = subject.has_incompat(incompat::LARGEDIR);
+    let wide_blocks = subject.has_incompat(Incompat::BIT64);
+    let huge_file = subject.has_ro_compat(RoCompat::HUGE_FILE);
+    let large_dir = subject.has_incompat(Incompat::LARGEDIR);
     let raw = subject.raw;
     if raw.i_faddr.get() != 0 {
         zero(subject, &FRAGMENT_ADDRESS, raw.i_faddr.get());

@@ -2,8 +2,8 @@
 //! How an inode holds its data, when flags, features and contents contradict each other.
 
 use fsmend_engine::Row;
-use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, flags};
+use fsmend_ext_format::features::Incompat;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags};
 
 use super::link_target;
 use super::problems::{
@@ -28,12 +28,13 @@ pub(crate) enum Layout {
 
 /// Settles contradicting flags; `None` when the inode has to be cleared (which has been raised).
 pub(crate) fn settle(subject: &mut Subject<'_, '_>) -> Option<()> {
-    let both = flags::EXTENTS | flags::INLINE_DATA;
-    let either_feature = extent::is_enabled(subject) || subject.has_incompat(incompat::INLINE_DATA);
+    let both = InodeFlags::EXTENTS | InodeFlags::INLINE_DATA;
+    let either_feature = extent::is_enabled(subject) || subject.has_incompat(Incompat::INLINE_DATA);
     if subject.raw.has_flag(both) && either_feature {
         two_flags(subject)?;
     }
-    if subject.raw.has_flag(flags::EXTENTS) && !extent::is_enabled(subject) && !subject.is_special_file() {
+    if subject.raw.has_flag(InodeFlags::EXTENTS) && !extent::is_enabled(subject) && !subject.is_special_file()
+    {
         if extent::is_root(subject) {
             raise(subject, &TREE_WITHOUT_FEATURE);
         } else {
@@ -45,25 +46,25 @@ pub(crate) fn settle(subject: &mut Subject<'_, '_>) -> Option<()> {
     let is_tree = |subject: &Subject<'_, '_>| {
         extent::is_root(subject) || extent::is_enabled(subject) && extent::head::is_unmarked_root(subject)
     };
-    if has_map && subject.raw.i_flags.get() & both == 0 && is_tree(subject) {
+    if has_map && !subject.raw.flags().intersects(both) && is_tree(subject) {
         raise(subject, &FLAG_MISSING);
-        subject.raw.set_flag(flags::EXTENTS);
+        subject.raw.set_flag(InodeFlags::EXTENTS);
     }
     Some(())
 }
 
 /// Both the extents and the inline-data flag: the contents decide.
 fn two_flags(subject: &mut Subject<'_, '_>) -> Option<()> {
-    let both = flags::EXTENTS | flags::INLINE_DATA;
+    let both = InodeFlags::EXTENTS | InodeFlags::INLINE_DATA;
     if subject.is_special_file() {
         raise(subject, &SPECIAL_WITH_MAP_FLAGS);
         subject.raw.clear_flag(both);
     } else if extent::is_root(subject) {
         raise(subject, &BOTH_FLAGS_EXTENTS);
-        subject.raw.clear_flag(flags::INLINE_DATA);
+        subject.raw.clear_flag(InodeFlags::INLINE_DATA);
     } else if fits_inline(subject) {
         raise(subject, &BOTH_FLAGS_INLINE);
-        subject.raw.clear_flag(flags::EXTENTS);
+        subject.raw.clear_flag(InodeFlags::EXTENTS);
     } else if looks_like_block_map(subject) {
         raise(subject, &BOTH_FLAGS_BLOCK_MAP);
         subject.raw.clear_flag(both);
@@ -87,24 +88,24 @@ fn looks_like_block_map(subject: &Subject<'_, '_>) -> bool {
 
 /// The extents flag on a symbolic link that lies in its inode.
 pub(crate) fn fast_symlink_flag(subject: &mut Subject<'_, '_>) {
-    if subject.is_symlink() && subject.raw.has_flag(flags::EXTENTS) && !has_blocks(subject) {
+    if subject.is_symlink() && subject.raw.has_flag(InodeFlags::EXTENTS) && !has_blocks(subject) {
         raise(subject, &FLAG_ON_FAST_SYMLINK);
-        subject.raw.clear_flag(flags::EXTENTS);
+        subject.raw.clear_flag(InodeFlags::EXTENTS);
     }
 }
 
 /// How the (settled) inode holds its data.
 pub(crate) fn of(subject: &Subject<'_, '_>) -> Layout {
     if !has_blocks(subject) {
-        return if subject.raw.has_flag(flags::INLINE_DATA) { Layout::Inline } else { Layout::None };
+        return if subject.raw.has_flag(InodeFlags::INLINE_DATA) { Layout::Inline } else { Layout::None };
     }
-    if subject.raw.has_flag(flags::EXTENTS) { Layout::Extents } else { Layout::BlockMap }
+    if subject.raw.has_flag(InodeFlags::EXTENTS) { Layout::Extents } else { Layout::BlockMap }
 }
 
 /// Whether `i_block` maps blocks: in directories, regular files, and symbolic links that are not in the inode.
 fn has_blocks(subject: &Subject<'_, '_>) -> bool {
     let raw = &subject.raw;
-    if raw.has_flag(flags::INLINE_DATA) {
+    if raw.has_flag(InodeFlags::INLINE_DATA) {
         return false;
     }
     if subject.is_symlink() {
@@ -118,7 +119,7 @@ fn has_blocks(subject: &Subject<'_, '_>) -> bool {
                 return !short && leads_to_one_place(subject);
             }
             // With attribute values in inodes of their own, `i_blocks` counts theirs too.
-            return !(short && subject.has_incompat(incompat::EA_INODE));
+            return !(short && subject.has_incompat(Incompat::EA_INODE));
         }
         return !short || (raw.size() > 4 && raw.block_word(1) == 0);
     }
@@ -127,7 +128,7 @@ fn has_blocks(subject: &Subject<'_, '_>) -> bool {
 
 /// Whether `i_block` is what a link has whose target lies in a block.
 fn leads_to_one_place(subject: &Subject<'_, '_>) -> bool {
-    if subject.raw.has_flag(flags::EXTENTS) {
+    if subject.raw.has_flag(InodeFlags::EXTENTS) {
         return extent::is_root(subject);
     }
     subject.raw.block_word(0) != 0 && (1..15).all(|index| subject.raw.block_word(index) == 0)

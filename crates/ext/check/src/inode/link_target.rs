@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Targets of symbolic links that lie in the inode.
 
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::InodeFlags;
 
 use super::subject::Subject;
 
 /// Whether there is a target in the inode as long as the size says: then there is, whatever is said about its blocks.
 pub(crate) fn lies_in_inode(subject: &Subject<'_, '_>) -> bool {
-    let encrypted = subject.raw.has_flag(flags::ENCRYPT);
+    let encrypted = subject.raw.has_flag(InodeFlags::ENCRYPT);
     subject.raw.size() != 0 && text_length(&subject.raw.i_block, encrypted) == Some(subject.raw.size())
 }
 

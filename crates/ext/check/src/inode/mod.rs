@@ -26,8 +26,8 @@ use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{Kind, mark};
 use fsmend_engine::shared_maps::MapWalkLimiter;
 use fsmend_engine::{Findings, Layer, Value};
-use fsmend_ext_format::features::{compat, ro_compat};
-use fsmend_ext_format::inode::{flags, special as numbers};
+use fsmend_ext_format::features::{Compat, RoCompat};
+use fsmend_ext_format::inode::{InodeFlags, special as numbers};
 
 use crate::Fs;
 use crate::indirect;
@@ -137,7 +137,7 @@ fn in_use(subject: &mut Subject<'_, '_>, role: Role) -> Option<Inspection> {
     layout::fast_symlink_flag(subject);
     let kind = known_kind(subject)?;
     fields::imagic_flag(subject);
-    if role == Role::Ordinary && !subject.raw.has_flag(flags::EA_INODE) {
+    if role == Role::Ordinary && !subject.raw.has_flag(InodeFlags::EA_INODE) {
         fields::verity_flag(subject);
         fields::zero_fields(subject);
     }
@@ -208,7 +208,7 @@ fn walk(subject: &mut Subject<'_, '_>, layout: Layout, role: Role) -> Option<Map
 /// With clusters, files have to be mapped by extents; whether one is that is not.
 fn block_mapped_bigalloc(subject: &mut Subject<'_, '_>, layout: Layout, role: Role, map: &Map) -> bool {
     let applies = (subject.is_regular() || subject.is_directory())
-        && subject.has_ro_compat(ro_compat::BIGALLOC)
+        && subject.has_ro_compat(RoCompat::BIGALLOC)
         && role == Role::Ordinary
         && subject.inode.0 >= subject.fs.geometry.first_inode;
     let is_wrong = applies && layout == Layout::BlockMap && map.clusters > 0;
@@ -222,10 +222,10 @@ fn block_mapped_bigalloc(subject: &mut Subject<'_, '_>, layout: Layout, role: Ro
 fn marks(subject: &Subject<'_, '_>, role: Role) -> u8 {
     let raw = &subject.raw;
     let mut marks = 0;
-    if raw.has_flag(flags::EA_INODE) {
+    if raw.has_flag(InodeFlags::EA_INODE) {
         marks |= mark::VALUE_HOLDER;
     }
-    if raw.has_flag(flags::ENCRYPT) {
+    if raw.has_flag(InodeFlags::ENCRYPT) {
         marks |= mark::ENCRYPTED;
     }
     if role == Role::System {
@@ -236,7 +236,7 @@ fn marks(subject: &Subject<'_, '_>, role: Role) -> u8 {
 
 /// A reserved inode that is empty, or that another check looks after.
 fn neutral(subject: &mut Subject<'_, '_>) -> Inspection {
-    if subject.inode.0 == numbers::RESIZE && subject.fs.geometry.features.has_compat(compat::RESIZE_INODE) {
+    if subject.inode.0 == numbers::RESIZE && subject.fs.geometry.features.has_compat(Compat::RESIZE_INODE) {
         return resize_inode_space(subject);
     } else if subject.inode.0 != numbers::BAD_BLOCKS {
         fields::impossible_flags(subject);

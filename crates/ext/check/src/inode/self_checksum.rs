@@ -5,7 +5,7 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Value;
 use fsmend_ext_format::checksum::{self, Checked};
 use fsmend_ext_format::extent::ExtentHeader;
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::InodeFlags;
 
 use super::problems::{INODE_CHECKSUM, INODE_GARBAGE};
 use super::subject::Subject;
@@ -48,14 +48,14 @@ pub(crate) fn raise(subject: &mut Subject<'_, '_>, checked: Checked) {
 
 /// Whether at least two of the fields are what no implementation writes.
 fn is_nonsense(subject: &Subject<'_, '_>) -> bool {
-    const UNUSED_FLAGS: u32 = 0x8C80_0000;
+    const UNUSED_FLAGS: InodeFlags = InodeFlags::from_bits_retain(0x8C80_0000);
     let raw = &subject.raw;
     let extra = usize::from(raw.i_extra_isize.get());
-    let extents = raw.has_flag(flags::EXTENTS);
+    let extents = raw.has_flag(InodeFlags::EXTENTS);
     let signs = [
         subject.kind().is_none() && raw.i_mode.get() != 0,
         raw.i_faddr.get() != 0,
-        raw.i_flags.get() & UNUSED_FLAGS != 0,
+        raw.flags().intersects(UNUSED_FLAGS),
         extra % 4 != 0 || extra + 128 > subject.record.len().max(128),
         raw.size() >> 48 != 0,
         extents && ExtentHeader::parse(&raw.i_block).is_none(),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Size and space of an inode against what its map holds.
 
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::inode::special::RESIZE;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode};
 
 use super::layout::Layout;
 use super::map::Map;
@@ -59,7 +59,7 @@ fn directory_size_wrong(subject: &Subject<'_, '_>, map: &Map) -> bool {
 fn file_size_wrong(subject: &Subject<'_, '_>, layout: Layout, map: &Map) -> bool {
     let (size, block_size) = (subject.raw.size(), subject.block_size());
     let last_written = map.last_written.unwrap_or(0).saturating_mul(block_size);
-    let verity = subject.raw.has_flag(flags::VERITY);
+    let verity = subject.raw.has_flag(InodeFlags::VERITY);
     // The last index of a tree reaches as far as the size: no written block of its subtree may lie behind that.
     let ends_before = map.last_written.is_some() && map.is_deep && size == last_written;
     (size < last_written || ends_before) && !verity || size > size_max(subject, layout)
@@ -84,7 +84,7 @@ fn inline_size(subject: &mut Subject<'_, '_>, capacity: u64) -> bool {
 
 /// A reserved inode that is not in use has no size that no file could have.
 pub(crate) fn inspect_unused(subject: &mut Subject<'_, '_>) {
-    let layout = if subject.raw.has_flag(flags::EXTENTS) { Layout::Extents } else { Layout::BlockMap };
+    let layout = if subject.raw.has_flag(InodeFlags::EXTENTS) { Layout::Extents } else { Layout::BlockMap };
     let size = subject.raw.size();
     if size > size_max(subject, layout) {
         let problem = subject.problem(&SIZE_WRONG).stored(size).observed(0u64);
@@ -99,7 +99,7 @@ fn size_max(subject: &Subject<'_, '_>, layout: Layout) -> u64 {
     let block_size = subject.block_size();
     let pointers = u64::from(subject.fs.geometry.pointers_per_block());
     let is_file = subject.inode.0 != RESIZE;
-    let counted = match subject.has_ro_compat(ro_compat::HUGE_FILE) || !is_file {
+    let counted = match subject.has_ro_compat(RoCompat::HUGE_FILE) || !is_file {
         true => (1 << 48) - 1,
         false => u64::from(u32::MAX) / (block_size / 512),
     };
@@ -132,8 +132,8 @@ pub(crate) fn inspect_sectors(subject: &mut Subject<'_, '_>, clusters: u64) -> b
     if subject.fs.geometry.hurd {
         return false;
     }
-    let huge_file = subject.has_ro_compat(ro_compat::HUGE_FILE);
-    let in_blocks = huge_file && subject.raw.has_flag(flags::HUGE_FILE);
+    let huge_file = subject.has_ro_compat(RoCompat::HUGE_FILE);
+    let in_blocks = huge_file && subject.raw.has_flag(InodeFlags::HUGE_FILE);
     let blocks = clusters.saturating_mul(u64::from(subject.fs.geometry.cluster_blocks));
     let right = if in_blocks { blocks } else { blocks.saturating_mul(subject.block_size() / 512) };
     let stored = sectors(subject.fs, &subject.raw);
@@ -151,7 +151,7 @@ pub(crate) fn inspect_sectors(subject: &mut Subject<'_, '_>, clusters: u64) -> b
 
 /// How many blocks are in use as `i_blocks` says; `None` where it says no whole number of them.
 pub(crate) fn told(fs: &Fs<'_>, raw: &RawInode) -> Option<u64> {
-    let in_blocks = has_huge_files(fs) && raw.has_flag(flags::HUGE_FILE);
+    let in_blocks = has_huge_files(fs) && raw.has_flag(InodeFlags::HUGE_FILE);
     let unit = if in_blocks { 1 } else { u64::from(fs.geometry.block_size) / 512 };
     let sectors = sectors(fs, raw);
     (!fs.geometry.hurd && sectors.is_multiple_of(unit)).then(|| sectors / unit)
@@ -170,7 +170,7 @@ fn sectors(fs: &Fs<'_>, raw: &RawInode) -> u64 {
 }
 
 fn has_huge_files(fs: &Fs<'_>) -> bool {
-    fs.geometry.features.has_ro_compat(ro_compat::HUGE_FILE)
+    fs.geometry.features.has_ro_compat(RoCompat::HUGE_FILE)
 }
 
 /// The space of an inode with `clusters` in use, in sectors of 512 bytes.

@@ -3,8 +3,8 @@
 
 use fsmend_base::BlockNo;
 use fsmend_engine::{Row, Value};
-use fsmend_ext_format::features::{compat, ro_compat};
-use fsmend_ext_format::inode::{flags, mode, special};
+use fsmend_ext_format::features::{Compat, RoCompat};
+use fsmend_ext_format::inode::{InodeFlags, mode, special};
 
 use super::fields;
 use super::problems::{
@@ -37,7 +37,7 @@ pub(crate) fn settle(subject: &mut Subject<'_, '_>) -> Role {
         special::BAD_BLOCKS => Role::Neutral,
         special::ROOT => root(subject),
         special::RESIZE => resize(subject),
-        special::JOURNAL if features.has_compat(compat::HAS_JOURNAL) && journal == number => {
+        special::JOURNAL if features.has_compat(Compat::HAS_JOURNAL) && journal == number => {
             system_file(subject, &JOURNAL_MODE)
         }
         special::JOURNAL => must_be_clear(subject, &JOURNAL_NOT_CLEAR),
@@ -46,7 +46,7 @@ pub(crate) fn settle(subject: &mut Subject<'_, '_>) -> Role {
             system_file(subject, &QUOTA_MODE)
         }
         special::USER_QUOTA | special::GROUP_QUOTA => must_be_clear(subject, &QUOTA_NOT_CLEAR),
-        _ if number == orphan_file && features.has_compat(compat::ORPHAN_FILE) => orphan_file_role(subject),
+        _ if number == orphan_file && features.has_compat(Compat::ORPHAN_FILE) => orphan_file_role(subject),
         _ if number == orphan_file && number != 0 => must_be_clear(subject, &ORPHAN_FILE_NOT_CLEAR),
         _ if number < subject.fs.geometry.first_inode => reserved(subject),
         _ => Role::Ordinary,
@@ -57,7 +57,7 @@ fn is_quota_file(subject: &Subject<'_, '_>) -> bool {
     let superblock = &subject.fs.superblock;
     let numbers = [superblock.s_usr_quota_inum, superblock.s_grp_quota_inum, superblock.s_prj_quota_inum];
     let is_named = numbers.iter().any(|number| number.get() == subject.inode.0);
-    is_named && subject.has_ro_compat(ro_compat::QUOTA)
+    is_named && subject.has_ro_compat(RoCompat::QUOTA)
 }
 
 /// User and group quota have inodes reserved for them.
@@ -120,18 +120,18 @@ pub(crate) fn repair_input(subject: &mut Subject<'_, '_>) {
     }
     fields::index_flag(subject);
     let block = subject.file_acl();
-    let has_attributes = subject.fs.geometry.features.has_compat(compat::EXT_ATTR);
+    let has_attributes = subject.fs.geometry.features.has_compat(Compat::EXT_ATTR);
     if has_attributes && subject.fs.is_valid_block(BlockNo(block)) {
         let problem = subject.problem(&RESERVED_REMAINS).stored(block);
         subject.raise(problem.detail("what", "an attribute block"));
         subject.raw.i_file_acl_lo.set(0);
         subject.raw.i_file_acl_high.set(0);
     }
-    if subject.raw.has_flag(flags::EXTENTS) && !extent::is_enabled(subject) {
+    if subject.raw.has_flag(InodeFlags::EXTENTS) && !extent::is_enabled(subject) {
         let stored = Value::Hex(u64::from(subject.raw.i_flags.get()));
         let problem = subject.problem(&RESERVED_REMAINS).stored(stored);
         subject.raise(problem.detail("what", "a map by extents"));
-        subject.raw.clear_flag(flags::EXTENTS);
+        subject.raw.clear_flag(InodeFlags::EXTENTS);
     }
 }
 

@@ -4,8 +4,8 @@
 use fsmend_base::BlockNo;
 use fsmend_engine::Value;
 use fsmend_ext_format::extent::{Extent, ExtentHeader, extents, indexes};
-use fsmend_ext_format::features::{compat, incompat};
-use fsmend_ext_format::inode::{I_BLOCK_LEN, flags, mode};
+use fsmend_ext_format::features::{Compat, Incompat};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, mode};
 use fsmend_ext_format::xattr::{Area, name_index};
 
 use super::problems::{
@@ -28,8 +28,8 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>) -> bool {
         subject.raise(problem);
         return false;
     }
-    let map_flags = flags::INLINE_DATA | flags::EXTENTS;
-    if subject.raw.i_flags.get() & map_flags != 0 {
+    let map_flags = InodeFlags::INLINE_DATA | InodeFlags::EXTENTS;
+    if subject.raw.flags().intersects(map_flags) {
         let problem = subject.problem(&SPECIAL_WITH_MAP_FLAGS);
         subject.raise(problem);
         subject.raw.clear_flag(map_flags);
@@ -45,8 +45,8 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>) -> bool {
 
 /// Immutable and append-only marks on something that cannot have them.
 pub(crate) fn immutable(subject: &mut Subject<'_, '_>) {
-    let marks = flags::IMMUTABLE | flags::APPEND;
-    if subject.raw.i_flags.get() & marks != 0 {
+    let marks = InodeFlags::IMMUTABLE | InodeFlags::APPEND;
+    if subject.raw.flags().intersects(marks) {
         let problem = subject.problem(&IMMUTABLE_SPECIAL);
         subject.raise(problem);
         subject.raw.clear_flag(marks);
@@ -58,11 +58,11 @@ pub(crate) fn immutable(subject: &mut Subject<'_, '_>) {
 /// was never that of anything else, and proves nothing.)
 fn is_plausible(subject: &Subject<'_, '_>) -> bool {
     let raw = &subject.raw;
-    let has_indexes = subject.fs.geometry.features.has_compat(compat::DIR_INDEX);
-    let index = if has_indexes { flags::INDEX } else { 0 };
-    let impossible = index | flags::EXTENTS | flags::IMMUTABLE | flags::APPEND;
+    let has_indexes = subject.fs.geometry.features.has_compat(Compat::DIR_INDEX);
+    let index = if has_indexes { InodeFlags::INDEX } else { InodeFlags::empty() };
+    let impossible = index | InodeFlags::EXTENTS | InodeFlags::IMMUTABLE | InodeFlags::APPEND;
     let junk = (4..15).any(|index| raw.block_word(index) != 0) || extent::is_root(subject);
-    raw.i_flags.get() & impossible == 0 || !junk
+    !raw.flags().intersects(impossible) || !junk
 }
 
 /// Makes an inode a directory again whose mode says that it is something else, but whose first block holds the
@@ -107,15 +107,15 @@ fn holds_link_target(subject: &Subject<'_, '_>) -> bool {
     let raw = &subject.raw;
     let Ok(size) = usize::try_from(raw.size()) else { return false };
     let is_open = raw.i_mode.get() & 0o7777 == 0o777 && raw.i_links_count.get() == 1;
-    if !is_open || size < I_BLOCK_LEN || raw.has_flag(flags::ENCRYPT) {
+    if !is_open || size < I_BLOCK_LEN || raw.has_flag(InodeFlags::ENCRYPT) {
         return false;
     }
-    let bytes = if raw.has_flag(flags::INLINE_DATA) {
+    let bytes = if raw.has_flag(InodeFlags::INLINE_DATA) {
         let area = Area::of_inode(&subject.record);
         let value = area.and_then(|area| area.value(&area.find(name_index::SYSTEM, b"data")?));
         [&raw.i_block[..], value.unwrap_or_default(), &[0]].concat()
     } else {
-        let by_extents = raw.has_flag(flags::EXTENTS);
+        let by_extents = raw.has_flag(InodeFlags::EXTENTS);
         let first = if by_extents { first_extent_block(subject) } else { first_mapped_block(subject) };
         first.and_then(|block| subject.fs.read_block(BlockNo(block)).ok()).unwrap_or_default()
     };
@@ -128,7 +128,7 @@ fn holds_file(subject: &Subject<'_, '_>, is_impossible: bool) -> bool {
     let raw = &subject.raw;
     let has_size = raw.size() > 0;
     let has_space = raw.i_blocks_lo.get() > 0 || raw.i_blocks_high.get() > 0;
-    match (raw.has_flag(flags::EXTENTS), raw.has_flag(flags::INLINE_DATA)) {
+    match (raw.has_flag(InodeFlags::EXTENTS), raw.has_flag(InodeFlags::INLINE_DATA)) {
         (true, false) => {
             let has_entries = ExtentHeader::parse(&raw.i_block).is_some_and(|root| root.entries > 0);
             extent::is_enabled(subject) && has_size && has_space && has_entries
@@ -136,7 +136,7 @@ fn holds_file(subject: &Subject<'_, '_>, is_impossible: bool) -> bool {
         (false, true) => {
             let area = Area::of_inode(&subject.record);
             let has_data = area.is_some_and(|area| area.find(name_index::SYSTEM, b"data").is_some());
-            subject.has_incompat(incompat::INLINE_DATA) && has_size && has_data
+            subject.has_incompat(Incompat::INLINE_DATA) && has_size && has_data
         }
         (false, false) => {
             let first = first_mapped_block(subject).filter(|block| *block != 0);
@@ -155,10 +155,10 @@ fn permissions(subject: &Subject<'_, '_>) -> u16 {
 
 fn holds_directory(subject: &Subject<'_, '_>) -> bool {
     let raw = &subject.raw;
-    if raw.has_flag(flags::INLINE_DATA) {
+    if raw.has_flag(InodeFlags::INLINE_DATA) {
         return holds_inline_directory(subject);
     }
-    let by_extents = raw.has_flag(flags::EXTENTS);
+    let by_extents = raw.has_flag(InodeFlags::EXTENTS);
     let first = if by_extents { first_extent_block(subject) } else { first_mapped_block(subject) };
     let device_number_only = !by_extents && (4..15).all(|index| raw.block_word(index) == 0);
     let device = matches!(raw.file_type(), mode::CHAR_DEVICE | mode::BLOCK_DEVICE);

@@ -5,6 +5,7 @@ use fsmend_base::InodeNo;
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::shared_maps::MapWalkLimiter;
 use fsmend_engine::{Findings, Problem, Row};
+use fsmend_ext_format::features::{Incompat, RoCompat};
 use fsmend_ext_format::inode::{RawInode, mode};
 
 use crate::Fs;
@@ -85,17 +86,17 @@ impl<'a, 'd> Subject<'a, 'd> {
         matches!(self.raw.file_type(), mode::CHAR_DEVICE | mode::BLOCK_DEVICE | mode::FIFO | mode::SOCKET)
     }
 
-    pub fn has_incompat(&self, feature: u32) -> bool {
+    pub fn has_incompat(&self, feature: Incompat) -> bool {
         self.fs.geometry.features.has_incompat(feature)
     }
 
-    pub fn has_ro_compat(&self, feature: u32) -> bool {
+    pub fn has_ro_compat(&self, feature: RoCompat) -> bool {
         self.fs.geometry.features.has_ro_compat(feature)
     }
 
     /// The attribute block; the high half counts where the field is there and the feature makes it count.
     pub fn file_acl(&self) -> u64 {
-        let wide = self.has_incompat(fsmend_ext_format::features::incompat::BIT64) && !self.fs.geometry.hurd;
+        let wide = self.has_incompat(Incompat::BIT64) && !self.fs.geometry.hurd;
         self.raw.file_acl(wide)
     }
 
@@ -113,7 +114,7 @@ impl<'a, 'd> Subject<'a, 'd> {
 
     /// Largest number of blocks that a directory can have: 2 GiB of them without `large_dir`.
     pub fn directory_blocks_max(&self) -> u64 {
-        let large = self.has_incompat(fsmend_ext_format::features::incompat::LARGEDIR);
+        let large = self.has_incompat(Incompat::LARGEDIR);
         if large { u64::MAX } else { (1 << 31) / self.block_size() }
     }
 }

@@ -3,7 +3,7 @@
 
 use fsmend_base::BlockNo;
 use fsmend_ext_format::extent::ExtentHeader;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, flags};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags};
 
 use super::layout::Layout;
 use super::link_target::text_length;
@@ -28,14 +28,14 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map, 
 
 /// The length of the target, `None` where there is no proper one.
 fn target_length(subject: &Subject<'_, '_>, layout: Layout, map: &Map) -> Option<u64> {
-    let encrypted = subject.raw.has_flag(flags::ENCRYPT);
+    let encrypted = subject.raw.has_flag(InodeFlags::ENCRYPT);
     match layout {
         Layout::Inline => None,
         Layout::None => text_length(&subject.raw.i_block, encrypted),
         Layout::Extents | Layout::BlockMap => {
             // The kernel looks for so short a target in the inode.
             if subject.raw.size() < I_BLOCK_LEN as u64 {
-                let in_inode = map.run_count() == 0 && !subject.raw.has_flag(flags::EXTENTS);
+                let in_inode = map.run_count() == 0 && !subject.raw.has_flag(InodeFlags::EXTENTS);
                 return if in_inode { text_length(&subject.raw.i_block, encrypted) } else { None };
             }
             let deep = layout == Layout::Extents

@@ -6,10 +6,10 @@ use fsmend_device::MemoryDevice;
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::{Edit, Findings, Problem, Row};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Features, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::GroupDesc;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode, mode};
 use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::FromZeros;
 
@@ -197,9 +197,9 @@ fn geometry() -> Geometry {
         first_meta_bg: 0,
         backup_groups: [0; 2],
         features: Features {
-            compat: compat::EXT_ATTR | compat::HAS_JOURNAL | compat::DIR_INDEX,
-            incompat: incompat::FILETYPE | incompat::EXTENTS,
-            ro_compat: ro_compat::LARGE_FILE | ro_compat::HUGE_FILE | ro_compat::EXTRA_ISIZE,
+            compat: Compat::EXT_ATTR | Compat::HAS_JOURNAL | Compat::DIR_INDEX,
+            incompat: Incompat::FILETYPE | Incompat::EXTENTS,
+            ro_compat: RoCompat::LARGE_FILE | RoCompat::HUGE_FILE | RoCompat::EXTRA_ISIZE,
         },
         revision: 1,
         checksum_seed: 7,
@@ -274,7 +274,7 @@ pub(crate) fn tree(
 ) -> RawInode {
     let mut raw = sized(inode(file_type), blocks, map_blocks);
     raw.i_block.copy_from_slice(&node(I_BLOCK_LEN, depth, entries));
-    raw.set_flag(flags::EXTENTS);
+    raw.set_flag(InodeFlags::EXTENTS);
     raw
 }
 

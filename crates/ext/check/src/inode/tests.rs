@@ -4,8 +4,8 @@
 
 use fsmend_engine::Row;
 use fsmend_engine::inodes::{Kind, mark};
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 
 use super::problems::*;
 use super::testing::{
@@ -84,18 +84,18 @@ fn fields_of_files() {
             (|raw| raw.i_extra_isize.set(2), &[&EXTRA_SIZE_WRONG]),
             (|raw| raw.i_extra_isize.set(30), &[&EXTRA_SIZE_WRONG]),
             (|raw| raw.i_extra_isize.set(132), &[&EXTRA_SIZE_WRONG]),
-            (|raw| raw.set_flag(flags::IMAGIC), &[&IMAGIC_WITHOUT_FEATURE]),
-            (|raw| raw.set_flag(flags::CASEFOLD), &[&CASEFOLD_NOT_DIRECTORY]),
-            (|raw| raw.set_flag(flags::INDEX), &[&INDEX_NOT_DIRECTORY]),
-            (|raw| raw.set_flag(flags::VERITY), &[&VERITY_WITHOUT_FEATURE]),
-            (|raw| raw.set_flag(flags::IMMUTABLE), &[]),
+            (|raw| raw.set_flag(InodeFlags::IMAGIC), &[&IMAGIC_WITHOUT_FEATURE]),
+            (|raw| raw.set_flag(InodeFlags::CASEFOLD), &[&CASEFOLD_NOT_DIRECTORY]),
+            (|raw| raw.set_flag(InodeFlags::INDEX), &[&INDEX_NOT_DIRECTORY]),
+            (|raw| raw.set_flag(InodeFlags::VERITY), &[&VERITY_WITHOUT_FEATURE]),
+            (|raw| raw.set_flag(InodeFlags::IMMUTABLE), &[]),
             (|raw| raw.i_blocks_lo.set(10), &[&SECTORS_WRONG]),
             (|raw| raw.set_size(3 * 1024), &[]),
             (|raw| raw.set_size(3 * 1024 - 1), &[&SIZE_WRONG]),
             (|raw| raw.set_size(1 << 41), &[]),
             (|raw| raw.set_size(1 << 43), &[&SIZE_WRONG]),
             (|raw| raw.i_mode.set(0o170644), &[&TYPE_RESTORED]),
-            (|raw| raw.clear_flag(flags::EXTENTS), &[&FLAG_MISSING]),
+            (|raw| raw.clear_flag(InodeFlags::EXTENTS), &[&FLAG_MISSING]),
             (
                 |raw| {
                     raw.i_mtime.set(0x8000_0000);
@@ -121,10 +121,10 @@ fn fields_of_directories() {
     each(
         plain_directory,
         &[
-            (|raw| raw.set_flag(flags::CASEFOLD), &[&CASEFOLD_WITHOUT_FEATURE]),
-            (|raw| raw.set_flag(flags::EA_INODE), &[&VALUE_HOLDER_NOT_REGULAR]),
-            (|raw| raw.set_flag(flags::VERITY), &[]),
-            (|raw| raw.set_flag(flags::INDEX), &[]),
+            (|raw| raw.set_flag(InodeFlags::CASEFOLD), &[&CASEFOLD_WITHOUT_FEATURE]),
+            (|raw| raw.set_flag(InodeFlags::EA_INODE), &[&VALUE_HOLDER_NOT_REGULAR]),
+            (|raw| raw.set_flag(InodeFlags::VERITY), &[]),
+            (|raw| raw.set_flag(InodeFlags::INDEX), &[]),
             (|raw| raw.i_size_high.set(1), &[&DIRECTORY_SIZE_HIGH]),
             (|raw| raw.set_size(1000), &[&SIZE_WRONG]),
             (|raw| raw.set_size(2048), &[&SIZE_WRONG]),
@@ -170,10 +170,10 @@ fn special_files() {
         device,
         &[
             (|raw| raw.set_size(5), &[&SIZE_OF_SPECIAL]),
-            (|raw| raw.set_flag(flags::APPEND), &[&IMMUTABLE_SPECIAL]),
-            (|raw| raw.set_flag(flags::INDEX), &[&INDEX_NOT_DIRECTORY]),
-            (|raw| raw.set_flag(flags::EXTENTS), &[&SPECIAL_WITH_MAP_FLAGS]),
-            (|raw| raw.set_flag(flags::ENCRYPT), &[&ENCRYPTION_MISSING]),
+            (|raw| raw.set_flag(InodeFlags::APPEND), &[&IMMUTABLE_SPECIAL]),
+            (|raw| raw.set_flag(InodeFlags::INDEX), &[&INDEX_NOT_DIRECTORY]),
+            (|raw| raw.set_flag(InodeFlags::EXTENTS), &[&SPECIAL_WITH_MAP_FLAGS]),
+            (|raw| raw.set_flag(InodeFlags::ENCRYPT), &[&ENCRYPTION_MISSING]),
             (|raw| raw.set_block_word(5, 5), &[]),
         ],
     );
@@ -184,26 +184,26 @@ fn special_files() {
         (mode::SOCKET, &SOCKET_WRONG),
     ] {
         let mut raw = inode(kind);
-        raw.set_flag(flags::IMMUTABLE);
+        raw.set_flag(InodeFlags::IMMUTABLE);
         raw.set_block_word(7, 1);
         assert!(Bench::new().expect(FILE, &raw, &[row]).cleared);
         let empty = tree(kind, 0, &[], 0, 0);
         assert!(Bench::new().expect(FILE, &empty, &[row]).cleared, "the tree of an empty file");
     }
     let mut raw = inode(mode::FIFO);
-    raw.set_flag(flags::INDEX);
+    raw.set_flag(InodeFlags::INDEX);
     raw.set_block_word(5, 230);
     assert!(Bench::new().expect(FILE, &raw, &[&FIFO_WRONG]).cleared);
     let mut bench = Bench::new();
-    bench.features().compat &= !compat::DIR_INDEX;
+    bench.features().compat &= !Compat::DIR_INDEX;
     let stays = bench.expect(FILE, &raw, &[&INDEX_NOT_DIRECTORY]);
     assert!(!stays.cleared, "a flag of nothing that this file system has");
     let mut bench = Bench::new();
-    bench.features().incompat |= incompat::INLINE_DATA;
+    bench.features().incompat |= Incompat::INLINE_DATA;
     let mut raw = device();
-    raw.set_flag(flags::INLINE_DATA);
+    raw.set_flag(InodeFlags::INLINE_DATA);
     bench.expect(FILE, &raw, &[&SPECIAL_WITH_MAP_FLAGS]);
-    raw.set_flag(flags::EXTENTS);
+    raw.set_flag(InodeFlags::EXTENTS);
     bench.expect(FILE, &raw, &[&SPECIAL_WITH_MAP_FLAGS]);
 }
 
@@ -214,7 +214,7 @@ fn a_short_link_with_a_wrong_count_of_blocks_keeps_its_target() {
     let inspection = Bench::new().expect(FILE, &raw, &[&SECTORS_WRONG]);
     assert_eq!((inspection.raw().i_blocks_lo.get(), &inspection.raw().i_block[..7]), (0, &b"target\0"[..]));
     raw.i_blocks_lo.set(0);
-    raw.set_flag(flags::EXTENTS);
+    raw.set_flag(InodeFlags::EXTENTS);
     assert!(!Bench::new().expect(FILE, &raw, &[&FLAG_ON_FAST_SYMLINK]).cleared);
 }
 
@@ -280,9 +280,9 @@ fn symbolic_links() {
             (|raw| raw.set_size(5), &[&SYMLINK_WRONG]),
             (|raw| raw.set_size(0), &[&SYMLINK_WRONG]),
             (|raw| raw.i_size_high.set(1), &[&SYMLINK_WRONG]),
-            (|raw| raw.set_flag(flags::INDEX), &[&INDEX_NOT_DIRECTORY]),
-            (|raw| raw.set_flag(flags::EXTENTS), &[&FLAG_ON_FAST_SYMLINK]),
-            (|raw| raw.set_flag(flags::APPEND), &[&IMMUTABLE_SPECIAL]),
+            (|raw| raw.set_flag(InodeFlags::INDEX), &[&INDEX_NOT_DIRECTORY]),
+            (|raw| raw.set_flag(InodeFlags::EXTENTS), &[&FLAG_ON_FAST_SYMLINK]),
+            (|raw| raw.set_flag(InodeFlags::APPEND), &[&IMMUTABLE_SPECIAL]),
             (|raw| raw.i_block = [b'x'; 60], &[&SYMLINK_WRONG]),
         ],
     );
@@ -314,7 +314,7 @@ fn encrypted_links_say_their_length_themselves() {
     for (block, wrong) in [(100, false), (101, true)] {
         let mut raw = mapped(mode::SYMLINK, &[block]);
         raw.set_size(100);
-        raw.set_flag(flags::ENCRYPT);
+        raw.set_flag(InodeFlags::ENCRYPT);
         let (inspection, _) = bench.inspect(FILE, &raw);
         // Without a context the flag goes first, and then the target is not text.
         assert!(inspection.cleared, "{wrong}");
@@ -352,7 +352,7 @@ fn reserved_inodes() {
     for number in [3, 4] {
         assert!(bench.expect(number, &file, &[&QUOTA_NOT_CLEAR]).cleared);
     }
-    bench.features().compat &= !compat::HAS_JOURNAL;
+    bench.features().compat &= !Compat::HAS_JOURNAL;
     assert!(bench.expect(8, &file, &[&JOURNAL_NOT_CLEAR]).cleared);
 }
 
@@ -362,7 +362,7 @@ fn reserved_inodes_that_are_not_in_use_have_neither_attributes_nor_extents_nor_a
     let empty = RawInode::from_record(&[]);
     let (mut with_block, mut with_flag) = (empty, empty);
     with_block.i_file_acl_lo.set(100);
-    with_flag.set_flag(flags::EXTENTS);
+    with_flag.set_flag(InodeFlags::EXTENTS);
     for number in [5, 6, 9, 10] {
         assert_eq!(
             bench.expect(number, &with_block, &[&RESERVED_REMAINS]).raw().i_file_acl_lo.get(),
@@ -375,21 +375,21 @@ fn reserved_inodes_that_are_not_in_use_have_neither_attributes_nor_extents_nor_a
         bench.expect(number, &outside, &[]);
         bench.expect(number, &with_flag, &[]);
         let mut indexed = empty;
-        indexed.set_flag(flags::INDEX);
+        indexed.set_flag(InodeFlags::INDEX);
         let mended = bench.expect(number, &indexed, &[&INDEX_NOT_DIRECTORY]);
-        assert!(!mended.raw().has_flag(flags::INDEX), "{number}");
+        assert!(!mended.raw().has_flag(InodeFlags::INDEX), "{number}");
     }
-    bench.features().incompat &= !incompat::EXTENTS;
+    bench.features().incompat &= !Incompat::EXTENTS;
     for number in [5, 6, 9, 10] {
         let mended = bench.expect(number, &with_flag, &[&RESERVED_REMAINS]);
-        assert!(!mended.raw().has_flag(flags::EXTENTS), "{number}");
+        assert!(!mended.raw().has_flag(InodeFlags::EXTENTS), "{number}");
     }
 }
 
 #[test]
 fn quota_and_orphan_files() {
     let mut bench = Bench::new();
-    bench.features().ro_compat |= ro_compat::QUOTA;
+    bench.features().ro_compat |= RoCompat::QUOTA;
     bench.superblock.s_usr_quota_inum.set(3);
     bench.superblock.s_prj_quota_inum.set(FILE);
     assert_eq!(bench.expect(3, &plain_file(), &[]).kind, Kind::Regular);
@@ -403,7 +403,7 @@ fn quota_and_orphan_files() {
 
     bench.superblock.s_orphan_file_inum.set(13);
     assert!(bench.expect(13, &plain_file(), &[&ORPHAN_FILE_NOT_CLEAR]).cleared);
-    bench.features().compat |= compat::ORPHAN_FILE;
+    bench.features().compat |= Compat::ORPHAN_FILE;
     assert_eq!(bench.expect(13, &plain_file(), &[]).marks, mark::RESERVED);
     bench.expect(13, &plain_directory(), &[&ORPHAN_FILE_MODE]);
 }
@@ -411,12 +411,12 @@ fn quota_and_orphan_files() {
 #[test]
 fn two_flags_for_one_inode() {
     let mut bench = Bench::new();
-    bench.features().incompat |= incompat::INLINE_DATA;
+    bench.features().incompat |= Incompat::INLINE_DATA;
     let mut raw = plain_file();
-    raw.set_flag(flags::INLINE_DATA);
+    raw.set_flag(InodeFlags::INLINE_DATA);
     bench.expect(FILE, &raw, &[&BOTH_FLAGS_EXTENTS]);
     let mut raw = mapped(mode::REGULAR, &[50]);
-    raw.set_flag(flags::INLINE_DATA | flags::EXTENTS);
+    raw.set_flag(InodeFlags::INLINE_DATA | InodeFlags::EXTENTS);
     bench.expect(FILE, &raw, &[&BOTH_FLAGS_BLOCK_MAP]);
     raw.i_block = [0xFF; 60];
     assert!(bench.expect(FILE, &raw, &[&BOTH_FLAGS_JUNK]).cleared);
@@ -429,14 +429,14 @@ fn two_flags_for_one_inode() {
 fn flags_without_their_feature() {
     let mut bench = Bench::new();
     let mut raw = sized(inode(mode::REGULAR), 0, 0);
-    raw.set_flag(flags::INLINE_DATA);
+    raw.set_flag(InodeFlags::INLINE_DATA);
     assert!(bench.expect(FILE, &raw, &[&INLINE_FLAG_WITHOUT_FEATURE]).cleared);
-    bench.features().incompat &= !incompat::EXTENTS;
+    bench.features().incompat &= !Incompat::EXTENTS;
     bench.expect(FILE, &plain_file(), &[&TREE_WITHOUT_FEATURE]);
     let mut raw = inode(mode::REGULAR);
-    raw.set_flag(flags::EXTENTS);
+    raw.set_flag(InodeFlags::EXTENTS);
     assert!(bench.expect(FILE, &raw, &[&FLAG_WITHOUT_TREE]).cleared);
-    bench.features().ro_compat &= !ro_compat::HUGE_FILE;
+    bench.features().ro_compat &= !RoCompat::HUGE_FILE;
     let mut raw = mapped(mode::REGULAR, &[50]);
     raw.i_blocks_high.set(1);
     bench.expect(FILE, &raw, &[&SECTORS_HIGH]);
@@ -449,7 +449,7 @@ fn translators_of_the_hurd() {
     raw.i_version.set(60);
     assert_eq!(bench.expect(FILE, &raw, &[]).translator, None, "a version elsewhere");
     bench.geometry.hurd = true;
-    bench.features().incompat = incompat::FILETYPE;
+    bench.features().incompat = Incompat::FILETYPE;
     assert_eq!(bench.expect(FILE, &raw, &[]).translator, Some(60));
     raw.i_version.set(u32::MAX);
     let inspection = bench.expect(FILE, &raw, &[&TRANSLATOR_OUTSIDE]);
@@ -460,7 +460,7 @@ fn translators_of_the_hurd() {
 fn fragments_of_the_hurd() {
     let mut bench = Bench::new();
     bench.geometry.hurd = true;
-    bench.features().incompat = incompat::FILETYPE;
+    bench.features().incompat = Incompat::FILETYPE;
     let mut raw = mapped(mode::REGULAR, &[50]);
     raw.i_blocks_high.set(0x0100);
     bench.expect(FILE, &raw, &[&FRAGMENT_SIZE]);
@@ -471,7 +471,7 @@ fn fragments_of_the_hurd() {
 #[test]
 fn checksums() {
     let mut bench = Bench::new();
-    bench.features().ro_compat |= ro_compat::METADATA_CSUM;
+    bench.features().ro_compat |= RoCompat::METADATA_CSUM;
     bench.expect(FILE, &plain_file(), &[]);
     let mut record = bench.record(FILE, &plain_file());
     record[0x7C] ^= 1;
@@ -494,7 +494,7 @@ fn checksums() {
 #[test]
 fn garbage_is_recognised_by_the_neighbours() {
     let mut bench = Bench::new();
-    bench.features().ro_compat |= ro_compat::METADATA_CSUM;
+    bench.features().ro_compat |= RoCompat::METADATA_CSUM;
     let garbage = vec![0x5A; 256];
     let sound = bench.record(9, &RawInode::from_record(&[0; 128]));
     for inode in 9..=11 {
@@ -513,7 +513,7 @@ fn garbage_is_recognised_by_the_neighbours() {
 #[test]
 fn clusters_want_extents() {
     let mut bench = Bench::new();
-    bench.features().ro_compat |= ro_compat::BIGALLOC;
+    bench.features().ro_compat |= RoCompat::BIGALLOC;
     bench.geometry.cluster_blocks = 4;
     let mut raw = mapped(mode::REGULAR, &[100, 101]);
     raw.i_blocks_lo.set(8);
@@ -528,7 +528,7 @@ fn random_records_do_no_harm() {
         let words: Vec<u32> = (0..256).map(|_| random.below(600) as u32).collect();
         bench.put_words(block, &words);
     }
-    bench.features().incompat |= incompat::INLINE_DATA;
+    bench.features().incompat |= Incompat::INLINE_DATA;
     for round in 0..2000 {
         let mut record: Vec<u8> = (0..256).map(|_| random.next_u64() as u8).collect();
         if round % 2 == 0 {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fsmend_base::InodeNo;
 use fsmend_ext_format::directory::file_type_of_mode;
 use fsmend_ext_format::fast_commit::Change;
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 use zerocopy::little_endian::{U16, U32};
 
 use super::extents;
@@ -130,7 +130,7 @@ impl<'a, 'd> Changes<'a, 'd> {
     /// A file whose map can be changed.
     fn mapped(&mut self, inode: u32) -> Result<&mut Touched, EditError> {
         let file = self.touch(inode)?;
-        if file.old.damaged || !file.raw().has_flag(flags::EXTENTS) {
+        if file.old.damaged || !file.raw().has_flag(InodeFlags::EXTENTS) {
             return Err(EditError::Impossible);
         }
         Ok(file)
@@ -166,7 +166,8 @@ impl<'a, 'd> Changes<'a, 'd> {
             file.remapped = true;
         }
         if is_mapped(&raw) {
-            let fresh = raw.has_flag(flags::EXTENTS) && (was_free || !old_map.starts_with(&[0x0A, 0xF3]));
+            let fresh =
+                raw.has_flag(InodeFlags::EXTENTS) && (was_free || !old_map.starts_with(&[0x0A, 0xF3]));
             file.record[I_BLOCK..BEHIND_I_BLOCK].copy_from_slice(&old_map);
             file.remapped |= fresh;
         }
@@ -206,7 +207,7 @@ impl<'a, 'd> Changes<'a, 'd> {
     /// A new directory's first block is not logged, nor is the link from its `..`: both have to be made.
     fn begin_directory(&mut self, directory: u32, parent: u32) -> Result<(), EditError> {
         let file = self.touch(directory)?;
-        if !file.raw().has_flag(flags::INLINE_DATA) {
+        if !file.raw().has_flag(InodeFlags::INLINE_DATA) {
             if file.runs.is_empty() {
                 self.append_block(directory)?;
             }
@@ -225,7 +226,7 @@ impl<'a, 'd> Changes<'a, 'd> {
 
     /// Adds one empty block to a directory without an index.
     fn extend_directory(&mut self, directory: u32) -> Result<(), EditError> {
-        if self.mapped(directory)?.raw().has_flag(flags::INDEX) {
+        if self.mapped(directory)?.raw().has_flag(InodeFlags::INDEX) {
             return Err(EditError::Impossible);
         }
         let block = self.append_block(directory)?;
@@ -306,7 +307,7 @@ impl<'a, 'd> Changes<'a, 'd> {
             for block in &file.old.map_blocks {
                 self.overlay.mark_blocks(*block, 1, false)?;
             }
-        } else if file.remapped && raw.has_flag(flags::EXTENTS) {
+        } else if file.remapped && raw.has_flag(InodeFlags::EXTENTS) {
             let runs: Vec<MapRun> = file.runs.values().copied().collect();
             extents::rewrite(self.overlay, inode, &mut raw, &file.old, &runs)?;
         }
@@ -318,5 +319,5 @@ impl<'a, 'd> Changes<'a, 'd> {
 
 /// Whether `i_block` leads to blocks of a file or directory.
 fn is_mapped(raw: &RawInode) -> bool {
-    matches!(raw.file_type(), mode::REGULAR | mode::DIRECTORY) && !raw.has_flag(flags::INLINE_DATA)
+    matches!(raw.file_type(), mode::REGULAR | mode::DIRECTORY) && !raw.has_flag(InodeFlags::INLINE_DATA)
 }

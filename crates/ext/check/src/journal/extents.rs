@@ -7,7 +7,7 @@
 use fsmend_base::InodeNo;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::EXTENT_MAGIC;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 use zerocopy::little_endian::{U16, U32};
 
 use super::map::FileMap;
@@ -55,7 +55,7 @@ pub(crate) fn rewrite(
     let mut root = [0; 60];
     fill(&mut root, levels.len() as u16, ROOT_ENTRIES, &entries);
     raw.i_block = root;
-    raw.i_flags = U32::new(raw.i_flags.get() | flags::EXTENTS);
+    raw.set_flag(InodeFlags::EXTENTS);
     count_blocks(overlay, raw, runs, nodes.len() as u64);
     Ok(())
 }
@@ -165,7 +165,8 @@ pub(crate) fn count_blocks(overlay: &ReplayOverlay<'_>, raw: &mut RawInode, runs
         last_cluster = Some((run.physical + u64::from(run.count) - 1) / u64::from(cluster));
     }
     let blocks = used.saturating_mul(u64::from(cluster));
-    let units = if raw.has_flag(flags::HUGE_FILE) { 1 } else { u64::from(overlay.geometry.block_size / 512) };
+    let units =
+        if raw.has_flag(InodeFlags::HUGE_FILE) { 1 } else { u64::from(overlay.geometry.block_size / 512) };
     let stored = blocks.saturating_mul(units);
     raw.i_blocks_lo = U32::new(stored as u32);
     raw.i_blocks_high = U16::new((stored >> 32) as u16);

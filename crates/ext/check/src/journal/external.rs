@@ -5,7 +5,7 @@ use fsmend_device::Device;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Value};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::superblock::{
     EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, written_uuid,
 };
@@ -41,7 +41,7 @@ pub(crate) fn open<'d>(
     }
     let raw = RawSuperblock::read_from_bytes(&bytes)
         .ok()
-        .filter(|raw| raw.s_magic.get() == EXT_MAGIC && raw.features().has_incompat(incompat::JOURNAL_DEV));
+        .filter(|raw| raw.s_magic.get() == EXT_MAGIC && raw.features().has_incompat(Incompat::JOURNAL_DEV));
     let Some(raw) = raw else {
         let why = "it is not a journal device: its superblock is missing or of another type";
         return Err(refusal(device, "external-journal-invalid", why, "Select the right device with -j"));

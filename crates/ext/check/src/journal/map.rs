@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use fsmend_base::BlockNo;
 use fsmend_device::ReadError;
 use fsmend_ext_format::extent::EXTENT_MAGIC;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 use fsmend_ext_format::rext3::IndirectHeader;
 
 use super::replay_overlay::ReplayOverlay;
@@ -71,10 +71,10 @@ impl FileMap {
 /// Reads the map of the file with this record.
 pub(crate) fn read(overlay: &ReplayOverlay<'_>, inode: &RawInode) -> FileMap {
     let mut walk = Walk { overlay, map: FileMap::default(), seen: BTreeSet::new() };
-    if inode.has_flag(flags::INLINE_DATA) {
+    if inode.has_flag(InodeFlags::INLINE_DATA) {
         return walk.map;
     }
-    if inode.has_flag(flags::EXTENTS) {
+    if inode.has_flag(InodeFlags::EXTENTS) {
         walk.extent_node(&inode.i_block, None);
     } else {
         walk.indirect(inode);

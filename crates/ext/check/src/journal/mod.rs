@@ -27,7 +27,7 @@ use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Row, Value};
 use fsmend_engine::repair::Changes;
 use fsmend_ext_format::checksum::crc32c;
-use fsmend_ext_format::features::{compat, incompat};
+use fsmend_ext_format::features::{Compat, Incompat};
 use fsmend_ext_format::journal::{
     JOURNAL_BLOCKS_MIN, JOURNAL_MAGIC, JOURNAL_SUPERBLOCK_SIZE, RawJournalSuperblock,
 };
@@ -125,11 +125,11 @@ fn too_large(needed: u64, room: u64) -> Refusal {
 
 impl Examination<'_, '_> {
     fn has_journal(&self) -> bool {
-        self.fs.geometry.features.has_compat(compat::HAS_JOURNAL)
+        self.fs.geometry.features.has_compat(Compat::HAS_JOURNAL)
     }
 
     fn needs_recovery(&self) -> bool {
-        self.fs.geometry.features.has_incompat(incompat::RECOVER)
+        self.fs.geometry.features.has_incompat(Incompat::RECOVER)
     }
 
     /// Whether there is a journal, and the file system was left cleanly.
@@ -335,12 +335,12 @@ impl Examination<'_, '_> {
     fn make_sure_of_room(&mut self, bounds: &LogBounds) {
         let (raw, blocks) = (&bounds.raw, bounds.end);
         let needed = JOURNAL_BLOCKS_MIN + u64::from(raw.fast_commit_blocks_if_on());
-        let is_wanted = self.fs.geometry.features.has_compat(compat::FAST_COMMIT);
+        let is_wanted = self.fs.geometry.features.has_compat(Compat::FAST_COMMIT);
         // Where the journal has them, its own superblock was judged by that.
         if is_wanted && raw.fast_commit_blocks() == 0 && blocks < needed {
             self.findings.raise(Problem::new(&NO_ROOM_FOR_FAST_COMMITS).stored(blocks).observed(needed));
             self.edit_superblock(|raw| {
-                raw.s_feature_compat = U32::new(raw.s_feature_compat.get() & !compat::FAST_COMMIT);
+                raw.s_feature_compat = U32::new(raw.s_feature_compat.get() & !Compat::FAST_COMMIT.bits());
             });
         }
     }
@@ -466,7 +466,7 @@ impl Examination<'_, '_> {
 }
 
 fn forget_journal(raw: &mut RawSuperblock) {
-    raw.s_feature_compat = U32::new(raw.s_feature_compat.get() & !compat::HAS_JOURNAL);
+    raw.s_feature_compat = U32::new(raw.s_feature_compat.get() & !Compat::HAS_JOURNAL.bits());
     raw.s_journal_inum = U32::new(0);
     raw.s_journal_dev = U32::new(0);
     raw.s_journal_uuid = [0; 16];
@@ -475,7 +475,7 @@ fn forget_journal(raw: &mut RawSuperblock) {
 
 /// Switches needs_recovery off; a file system whose journal could not be used as a whole is not clean.
 fn clear_recovery(raw: &mut RawSuperblock, unclean: bool) {
-    raw.s_feature_incompat = U32::new(raw.s_feature_incompat.get() & !incompat::RECOVER);
+    raw.s_feature_incompat = U32::new(raw.s_feature_incompat.get() & !Incompat::RECOVER.bits());
     if unclean {
         raw.s_state = U16::new(raw.s_state.get() & !state::VALID);
     }

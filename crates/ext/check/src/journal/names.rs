@@ -10,7 +10,7 @@ use fsmend_ext_format::directory::{
 };
 use fsmend_ext_format::dirhash::{effective_version, hash};
 use fsmend_ext_format::htree::{IndexBlock, LEVELS_MAX, NODE_COUNT_OFFSET, RootInfo};
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 
 use super::replay_overlay::{EditError, ReplayOverlay};
 
@@ -43,8 +43,8 @@ impl<'a, 'd> Names<'a, 'd> {
         raw: RawInode,
         blocks: &'a [u64],
     ) -> Result<Self, EditError> {
-        let hashed = raw.has_flag(flags::ENCRYPT | flags::CASEFOLD);
-        if raw.has_flag(flags::INLINE_DATA) || hashed || blocks.is_empty() {
+        let hashed = raw.has_flag(InodeFlags::ENCRYPT | InodeFlags::CASEFOLD);
+        if raw.has_flag(InodeFlags::INLINE_DATA) || hashed || blocks.is_empty() {
             return Err(EditError::Impossible);
         }
         let layout = EntryLayout { block_size: overlay.geometry.block_size, hash_behind_name: false };
@@ -158,10 +158,10 @@ impl<'a, 'd> Names<'a, 'd> {
 
     /// The leaf of an indexed directory that `name` belongs to; `None` without an index.
     fn leaf_of(&self, name: &[u8]) -> Result<Option<u64>, EditError> {
-        if !self.raw.has_flag(flags::INDEX) {
+        if !self.raw.has_flag(InodeFlags::INDEX) {
             return Ok(None);
         }
-        if self.raw.has_flag(flags::CASEFOLD) {
+        if self.raw.has_flag(InodeFlags::CASEFOLD) {
             return Err(EditError::Impossible);
         }
         let superblock = self.overlay.superblock();

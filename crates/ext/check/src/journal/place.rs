@@ -5,7 +5,7 @@ use fsmend_base::InodeNo;
 use fsmend_device::ReadError;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
-use fsmend_ext_format::inode::{RawInode, flags, mode, special};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode, special};
 use fsmend_ext_format::journal::{JOURNAL_BLOCKS_MIN, RawJournalSuperblock};
 use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::little_endian::{U16, U32};
@@ -110,7 +110,7 @@ fn backup_inode(superblock: &RawSuperblock) -> RawInode {
     raw.i_links_count = U16::new(1);
     raw.i_mode = U16::new(mode::REGULAR | 0o600);
     if raw.i_block.starts_with(&[0x0A, 0xF3]) {
-        raw.i_flags = U32::new(flags::EXTENTS);
+        raw.set_flags(InodeFlags::EXTENTS);
     }
     raw
 }
@@ -122,7 +122,7 @@ fn usable<'d>(fs: &Fs<'d>, overlay: &ReplayOverlay<'d>, raw: &RawInode) -> Resul
     if raw.file_type() != mode::REGULAR {
         return Err(NoJournal::Unusable("it is not a regular file"));
     }
-    if raw.has_flag(flags::ENCRYPT) {
+    if raw.has_flag(InodeFlags::ENCRYPT) {
         return Err(NoJournal::Unusable("it is encrypted"));
     }
     let len = raw.size() / u64::from(fs.geometry.block_size);

@@ -2,8 +2,8 @@
 //! A new journal in the place of one that could not be used, and the copy of its block list in the superblock.
 
 use fsmend_base::{BlockNo, InodeNo};
-use fsmend_ext_format::features::compat;
-use fsmend_ext_format::inode::{RawInode, special};
+use fsmend_ext_format::features::Compat;
+use fsmend_ext_format::inode::{InodeFlags, RawInode, special};
 use fsmend_ext_format::superblock::RawSuperblock;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U32;
@@ -38,7 +38,9 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
     let mut sizes = SIZES.iter().rev().map(|(_, size)| *size).filter(|size| *size <= wanted);
     let block_size = u64::from(context.fs.geometry.block_size);
     let inode = InodeNo(special::JOURNAL);
-    let Some(places) = sizes.find_map(|size| hidden::make(context, inode, size * block_size, 0)) else {
+    let Some(places) =
+        sizes.find_map(|size| hidden::make(context, inode, size * block_size, InodeFlags::empty()))
+    else {
         return;
     };
     // What lay in these blocks before may look like a log: the new one counts from a number that cannot be guessed.
@@ -53,7 +55,7 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
         context.write_block(BlockNo(head), &contents);
     }
     let raw = &mut context.fs.superblock;
-    raw.s_feature_compat |= compat::HAS_JOURNAL;
+    raw.s_feature_compat |= Compat::HAS_JOURNAL.bits();
     raw.s_journal_inum = special::JOURNAL.into();
     context.fs.geometry.features = raw.features();
 }
@@ -62,7 +64,7 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
 pub(crate) fn copy_block_list(context: &mut RepairContext<'_>) {
     let raw = &context.fs.superblock;
     let inode = InodeNo(raw.s_journal_inum.get());
-    if inode.0 != special::JOURNAL || !raw.features().has_compat(compat::HAS_JOURNAL) {
+    if inode.0 != special::JOURNAL || !raw.features().has_compat(Compat::HAS_JOURNAL) {
         return;
     }
     let Some(record) = context.read_inode(inode) else { return };

@@ -159,7 +159,7 @@ impl<'d> ReplayOverlay<'d> {
         let index = group.0 / geometry.descs_per_block();
         let leader = GroupNo(index * geometry.descs_per_block());
         let in_meta_group = geometry.group_head(leader).descriptors;
-        let meta_bg = geometry.features.has_incompat(fsmend_ext_format::features::incompat::META_BG);
+        let meta_bg = geometry.features.has_incompat(fsmend_ext_format::features::Incompat::META_BG);
         // With 1 KiB blocks and bigalloc, block 0 is the boot block and the superblock is in block 1.
         let shift = u64::from(geometry.first_data_block == 0 && geometry.block_size == 1024);
         let block = if meta_bg && index >= geometry.first_meta_bg {

@@ -14,10 +14,10 @@ use fsmend_engine::Findings;
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::problem::Row;
 use fsmend_engine::repair::Changes;
-use fsmend_ext_format::features::{Features, compat, incompat};
+use fsmend_ext_format::features::{Compat, Features, Incompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{GroupDesc, RawGroupDesc};
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 use fsmend_ext_format::journal::{JOURNAL_MAGIC, LogFormat, RawJournalSuperblock, feature};
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock};
 use zerocopy::byteorder::big_endian::U32 as Be32;
@@ -41,14 +41,14 @@ pub(crate) struct World {
 
 impl World {
     /// A sound file system with a clean journal; `extra` are more incompatible features.
-    pub fn new(extra: u32) -> World {
+    pub fn new(extra: Incompat) -> World {
         let mut superblock = RawSuperblock::new_zeroed();
         superblock.s_magic = U16::new(EXT_MAGIC);
         superblock.s_state = U16::new(1);
         superblock.s_blocks_count_lo = U32::new(BLOCKS as u32);
         superblock.s_journal_inum = U32::new(8);
-        superblock.s_feature_compat = U32::new(compat::HAS_JOURNAL);
-        superblock.s_feature_incompat = U32::new(incompat::FILETYPE | incompat::EXTENTS | extra);
+        superblock.s_feature_compat = U32::new(Compat::HAS_JOURNAL.bits());
+        superblock.s_feature_incompat = U32::new((Incompat::FILETYPE | Incompat::EXTENTS | extra).bits());
         let mut world =
             World { device: MemoryDevice::new("test", vec![0; BLOCKS as usize * BLOCK]), superblock };
         let desc = RawGroupDesc {
@@ -81,7 +81,7 @@ impl World {
         let mut raw = RawInode::from_record(&[]);
         raw.i_mode = U16::new(mode::REGULAR | 0o600);
         raw.i_links_count = U16::new(links);
-        raw.i_flags = U32::new(flags::EXTENTS);
+        raw.set_flags(InodeFlags::EXTENTS);
         raw.i_size_lo = U32::new(size as u32);
         raw.i_block[..8].copy_from_slice(&[0x0A, 0xF3, extents.len() as u8, 0, 4, 0, 0, 0]);
         for (index, (logical, physical, count)) in extents.iter().enumerate() {

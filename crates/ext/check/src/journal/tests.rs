@@ -6,8 +6,8 @@
 use fsmend_device::MemoryDevice;
 use fsmend_engine::Findings;
 use fsmend_ext_format::checksum::crc32c;
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 use fsmend_ext_format::journal::feature;
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock};
 use zerocopy::byteorder::big_endian::U32 as Be32;
@@ -19,19 +19,19 @@ use super::problems::*;
 use super::testing::{BLOCK, JOURNAL, World, assert_raised, written};
 
 fn dirty() -> World {
-    World::new(incompat::RECOVER)
+    World::new(Incompat::RECOVER)
 }
 
 #[test]
 fn a_clean_journal_raises_nothing_and_changes_nothing() {
-    let (outcome, findings) = World::new(0).examine();
+    let (outcome, findings) = World::new(Incompat::empty()).examine();
     assert_raised(&findings, &[]);
     assert!(written(&outcome.changes).is_empty() && !outcome.replayed && !outcome.dropped);
 }
 
 #[test]
 fn an_unused_journal_inode_is_dropped() {
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.edit_inode(8, |raw| raw.i_links_count = U16::new(0));
     let (outcome, findings) = world.examine();
     assert_raised(&findings, &[&INODE_BAD, &RECREATED]);
@@ -40,14 +40,14 @@ fn an_unused_journal_inode_is_dropped() {
 
 #[test]
 fn a_block_outside_makes_the_journal_unusable() {
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.edit_inode(8, |raw| raw.i_block[20..24].copy_from_slice(&9000u32.to_le_bytes()));
     assert_raised(&world.examine().1, &[&INODE_BAD, &RECREATED]);
 }
 
 #[test]
 fn the_backup_of_the_block_list_saves_the_journal() {
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     let mut backup = None;
     world.edit_inode(8, |raw| {
         backup = Some(*raw);
@@ -83,22 +83,22 @@ fn journal_superblocks() {
         ("no room beside fast commits", |raw| raw.s_feature_incompat = Be32::new(feature::FAST_COMMIT)),
     ];
     for (what, damage) in damages {
-        let mut world = World::new(0);
+        let mut world = World::new(Incompat::empty());
         world.journal(damage);
         let (outcome, findings) = world.examine();
         assert!(findings.has(&SUPERBLOCK_BAD) && !outcome.dropped, "{what}");
     }
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.dirty_journal();
     world.bytes(JOURNAL, 0xFC, &[1, 2, 3, 4]);
     assert!(world.examine().1.has(&SUPERBLOCK_BAD), "checksum");
     for (what, at, value) in [("an unknown kind", 7, 9), ("unknown features", 0x2A, 1)] {
-        let mut world = World::new(0);
+        let mut world = World::new(Incompat::empty());
         world.dirty_journal();
         world.bytes(JOURNAL, at, &[value]);
         assert!(world.examine().1.has(&SUPERBLOCK_BAD), "{what}, and a wrong checksum");
     }
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.bytes(JOURNAL, 0, &[0]);
     assert_raised(&world.examine().1, &[&SUPERBLOCK_MISSING, &RECREATED]);
 }
@@ -112,7 +112,7 @@ fn rubbish_in_the_superblock_of_a_journal_at_rest_is_reset() {
         |raw| raw.s_header.h_blocktype = Be32::new(u32::MAX),
     ];
     for damage in damages {
-        let mut world = World::new(0);
+        let mut world = World::new(Incompat::empty());
         world.journal(damage);
         let (outcome, findings) = world.examine();
         assert_raised(&findings, &[&SUPERBLOCK_BAD]);
@@ -130,7 +130,7 @@ fn rubbish_in_the_superblock_of_a_dirty_journal_is_reset_and_the_loss_told() {
         |raw| raw.s_header.h_blocktype = Be32::new(0),
     ];
     for damage in damages {
-        let mut world = World::new(incompat::RECOVER);
+        let mut world = World::new(Incompat::RECOVER);
         world.dirty_journal();
         world.journal(damage);
         let (outcome, findings) = world.examine();
@@ -141,7 +141,7 @@ fn rubbish_in_the_superblock_of_a_dirty_journal_is_reset_and_the_loss_told() {
 
 #[test]
 fn a_repair_resets_a_strange_journal_at_rest_only() {
-    for (features, is_reset) in [(0, true), (incompat::RECOVER, false)] {
+    for (features, is_reset) in [(Incompat::empty(), true), (Incompat::RECOVER, false)] {
         let mut world = World::new(features);
         world.journal(|raw| raw.s_feature_incompat = Be32::new(0x80));
         let fs = world.fs();
@@ -154,7 +154,7 @@ fn a_repair_resets_a_strange_journal_at_rest_only() {
 #[test]
 fn the_copy_of_the_block_list_tells_which_inode_is_the_journal() {
     for (wrong, is_copied) in [(0x8000_0008, true), (12, true), (0x8000_0008, false)] {
-        let mut world = World::new(0);
+        let mut world = World::new(Incompat::empty());
         let mut journal = None;
         world.edit_inode(8, |raw| journal = Some(*raw));
         let journal: RawInode = journal.unwrap();
@@ -177,7 +177,7 @@ fn the_copy_of_the_block_list_tells_which_inode_is_the_journal() {
 
 #[test]
 fn unknown_features_are_refused_unless_nothing_is_replayed() {
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.journal(|raw| raw.s_feature_incompat = Be32::new(0x80));
     let fs = world.fs();
     let mut findings = Findings::new();
@@ -190,7 +190,7 @@ fn unknown_features_are_refused_unless_nothing_is_replayed() {
 
 #[test]
 fn features_and_fields_that_contradict_each_other() {
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.superblock.s_feature_compat = U32::new(0);
     assert_raised(&world.examine().1, &[&WITHOUT_FEATURE]);
 
@@ -199,18 +199,18 @@ fn features_and_fields_that_contradict_each_other() {
     world.superblock.s_journal_inum = U32::new(0);
     assert_raised(&world.examine().1, &[&RECOVERY_WITHOUT_JOURNAL]);
 
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.journal(|raw| {
         raw.s_header.h_blocktype = Be32::new(3);
         raw.s_nr_users = Be32::new(1);
     });
     assert_raised(&world.examine().1, &[&V2_FIELDS]);
 
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.journal(|raw| raw.s_errno = Be32::new(5u32.wrapping_neg()));
     assert_raised(&world.examine().1, &[&ERRNO]);
 
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.superblock.s_journal_dev = U32::new(0x801);
     assert_raised(&world.examine().1, &[&EXTERNAL_HINT]);
 }
@@ -220,14 +220,14 @@ fn a_journal_without_anything_to_replay_is_closed() {
     let (outcome, findings) = dirty().examine();
     assert_raised(&findings, &[&NOTHING_TO_REPLAY]);
     let superblock = RawSuperblock::read_from_bytes(&written(&outcome.changes)[&1]).unwrap();
-    assert!(!outcome.replayed && !superblock.features().has_incompat(incompat::RECOVER));
+    assert!(!outcome.replayed && !superblock.features().has_incompat(Incompat::RECOVER));
 }
 
 #[test]
 fn fast_commits_need_room_behind_the_log() {
     let examined = |incompat: u32, fast: u32| {
-        let mut world = World::new(0);
-        world.superblock.s_feature_compat |= compat::FAST_COMMIT;
+        let mut world = World::new(Incompat::empty());
+        world.superblock.s_feature_compat |= Compat::FAST_COMMIT.bits();
         world.file(8, 1, &[(0, JOURNAL as u32, 1200)], 1200 * BLOCK as u64);
         world.journal(|raw| {
             raw.s_maxlen = Be32::new(1200);
@@ -240,7 +240,7 @@ fn fast_commits_need_room_behind_the_log() {
     let (outcome, findings) = examined(0, 177);
     assert_raised(&findings, &[&NO_ROOM_FOR_FAST_COMMITS]);
     let superblock = RawSuperblock::read_from_bytes(&written(&outcome.changes)[&1]).unwrap();
-    assert!(!superblock.features().has_compat(compat::FAST_COMMIT), "the feature goes");
+    assert!(!superblock.features().has_compat(Compat::FAST_COMMIT), "the feature goes");
     assert_raised(&examined(0, 0).1, &[&NO_ROOM_FOR_FAST_COMMITS]);
     assert_raised(&examined(feature::FAST_COMMIT, 177).1, &[&SUPERBLOCK_BAD]);
 }
@@ -274,7 +274,7 @@ fn without_replay_the_disk_is_left_as_it_is() {
 
 #[test]
 fn a_log_without_the_flag_is_replayed() {
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     let format = world.dirty_journal();
     world.transaction(format, 1, 7, &[(50, 0xAA)]);
     assert_raised(&world.examine().1, &[&RECOVERY_NOT_FLAGGED, &REPLAYED]);
@@ -345,10 +345,10 @@ fn external(checksum: u32) -> MemoryDevice {
     raw.s_magic = U16::new(EXT_MAGIC);
     raw.s_uuid = [9; 16];
     raw.s_blocks_count_lo = U32::new(1100);
-    raw.s_feature_incompat = U32::new(incompat::JOURNAL_DEV);
-    raw.s_feature_ro_compat = U32::new(ro_compat::METADATA_CSUM);
+    raw.s_feature_incompat = U32::new(Incompat::JOURNAL_DEV.bits());
+    raw.s_feature_ro_compat = U32::new(RoCompat::METADATA_CSUM.bits());
     raw.s_checksum = U32::new(checksum);
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.journal(|raw| raw.s_first = Be32::new(3));
     let mut bytes = vec![0; 1100 * BLOCK];
     bytes[BLOCK..2 * BLOCK].copy_from_slice(raw.as_bytes());
@@ -359,7 +359,7 @@ fn external(checksum: u32) -> MemoryDevice {
 
 #[test]
 fn a_journal_that_is_only_named_by_its_uuid_is_forgotten_without_the_feature() {
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.superblock.s_journal_uuid = [9; 16];
     assert_raised(&world.examine().1, &[&STRAY_UUID]);
     world.superblock.s_journal_inum = U32::new(0);
@@ -371,7 +371,7 @@ fn a_journal_that_is_only_named_by_its_uuid_is_forgotten_without_the_feature() {
 
 #[test]
 fn external_journals() {
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.superblock.s_journal_inum = U32::new(0);
     world.superblock.s_journal_uuid = [9; 16];
     let device = external(0);
@@ -381,7 +381,7 @@ fn external_journals() {
     // What was left cleanly needs nothing from there; what was not is reported.
     examine(&world.fs(), None, false, u64::MAX, &mut findings).unwrap();
     assert_raised(&findings, &[]);
-    world.superblock.s_feature_incompat = U32::new(incompat::RECOVER);
+    world.superblock.s_feature_incompat = U32::new(Incompat::RECOVER.bits());
     let mut waiting = Findings::new();
     examine(&world.fs(), None, false, u64::MAX, &mut waiting).unwrap();
     assert_raised(&waiting, &[&NOT_REPLAYED]);
@@ -432,7 +432,7 @@ fn fast_commits_change_inodes_runs_and_names() {
     let mut raw = RawInode::from_record(&[]);
     raw.i_mode = U16::new(mode::REGULAR | 0o644);
     raw.i_links_count = U16::new(1);
-    raw.i_flags = U32::new(flags::EXTENTS);
+    raw.set_flags(InodeFlags::EXTENTS);
     raw.i_size_lo = U32::new(2048);
     let mut inode = Vec::from(12u32.to_le_bytes());
     inode.extend(&raw.as_bytes()[..128]);

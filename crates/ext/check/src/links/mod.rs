@@ -9,9 +9,9 @@ use fsmend_engine::crosscheck::links::{LinkRows, LinkRules, WrongCount};
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_ext_format::extent::ExtentHeader;
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::inode::LINKS_MAX;
-use fsmend_ext_format::inode::{RawInode, flags, mode, special};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode, special};
 use fsmend_ext_format::xattr::Area;
 
 use crate::Fs;
@@ -38,7 +38,7 @@ impl LinkRules for Fs<'_> {
         if wrong.fact.kind() != Kind::Directory || wrong.observed <= u64::from(LINKS_MAX) {
             return wrong.observed;
         }
-        if !self.geometry.features.has_ro_compat(ro_compat::DIR_NLINK) {
+        if !self.geometry.features.has_ro_compat(RoCompat::DIR_NLINK) {
             let problem = Problem::new(&problems::NLINK_FEATURE_MISSING).inode(wrong.inode);
             findings.raise(problem.observed(wrong.observed));
         }
@@ -49,7 +49,7 @@ impl LinkRules for Fs<'_> {
         let may_be_saturated =
             wrong.fact.kind() == Kind::Directory && wrong.stored == 1 && wrong.observed > 1;
         let record = || self.read_inode(wrong.inode).and_then(Result::ok).unwrap_or_default();
-        match may_be_saturated && RawInode::from_record(&record()).has_flag(flags::INDEX) {
+        match may_be_saturated && RawInode::from_record(&record()).has_flag(InodeFlags::INDEX) {
             true => &problems::SATURATED_WITHOUT_NEED,
             false => &problems::MISMATCH,
         }
@@ -64,7 +64,7 @@ pub(crate) fn is_empty(record: &[u8]) -> bool {
         && raw.size() == 0
         && raw.i_blocks_lo.get() == 0
         && raw.i_blocks_high.get() == 0
-        && !raw.has_flag(flags::INLINE_DATA)
+        && !raw.has_flag(InodeFlags::INLINE_DATA)
         && leads_nowhere(&raw)
         && !has_attributes(record)
 }
@@ -77,7 +77,7 @@ fn has_attributes(record: &[u8]) -> bool {
 /// Whether a map holds no entry. One that holds some, of a file that is empty by its size and its space, is damaged: what it was is unknown, and it
 /// is not for a repair to throw it away.
 fn leads_nowhere(raw: &RawInode) -> bool {
-    if raw.has_flag(flags::EXTENTS) {
+    if raw.has_flag(InodeFlags::EXTENTS) {
         return ExtentHeader::parse(&raw.i_block).is_none_or(|root| root.entries == 0);
     }
     raw.i_block.iter().all(|byte| *byte == 0)
@@ -109,20 +109,20 @@ mod tests {
 
     #[test]
     fn what_leads_somewhere_is_not_empty() {
-        let of = |flags: u32, block: &[u8]| {
+        let of = |flags: InodeFlags, block: &[u8]| {
             let mut raw = RawInode::from_record(&[]);
             raw.i_mode.set(mode::REGULAR | 0o644);
-            raw.i_flags.set(flags);
+            raw.set_flags(flags);
             raw.i_block[..block.len()].copy_from_slice(block);
             let mut record = vec![0; 256];
             raw.store(&mut record);
             record
         };
         let root = |entries| [0x0A, 0xF3, entries, 0, 4, 0, 0, 0, 0, 0, 0, 0];
-        assert!(is_empty(&of(0, &[])));
-        assert!(is_empty(&of(flags::EXTENTS, &root(0))));
-        assert!(!is_empty(&of(0, &[7])), "a pointer");
-        assert!(!is_empty(&of(flags::EXTENTS, &root(1))), "an extent");
+        assert!(is_empty(&of(InodeFlags::empty(), &[])));
+        assert!(is_empty(&of(InodeFlags::EXTENTS, &root(0))));
+        assert!(!is_empty(&of(InodeFlags::empty(), &[7])), "a pointer");
+        assert!(!is_empty(&of(InodeFlags::EXTENTS, &root(1))), "an extent");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use fsmend_engine::Part;
 use fsmend_engine::crosscheck::links::{WrongCount, wrong_of_chunk};
 use fsmend_engine::inodes::{InodeFact, Kind};
 use fsmend_engine::pool::Stage;
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::inode::RawInode;
 
 use super::is_empty;
@@ -75,9 +75,8 @@ fn is_saturated(fact: InodeFact, observed: u64) -> bool {
 
 /// Sets the feature for directories with more names than a count can say.
 fn allow_many(context: &mut RepairContext<'_>) {
-    let set = context.fs.superblock.s_feature_ro_compat.get() | ro_compat::DIR_NLINK;
-    context.fs.superblock.s_feature_ro_compat.set(set);
-    context.fs.geometry.features.ro_compat |= ro_compat::DIR_NLINK;
+    context.fs.superblock.s_feature_ro_compat |= RoCompat::DIR_NLINK.bits();
+    context.fs.geometry.features.ro_compat |= RoCompat::DIR_NLINK;
 }
 
 fn settle(fs: &Fs<'_>, wrong: &WrongCount) -> Settled {

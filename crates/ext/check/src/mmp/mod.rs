@@ -15,7 +15,7 @@ use fsmend_base::BlockNo;
 use fsmend_engine::problem::Value;
 use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::superblock::RawSuperblock;
 
@@ -60,7 +60,7 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) {
 /// Where the block lies; `None` without the feature, or where it cannot be there.
 fn place(geometry: &Geometry, superblock: &RawSuperblock) -> Option<BlockNo> {
     let block = superblock.s_mmp_block.get();
-    let is_there = geometry.features.has_incompat(incompat::MMP)
+    let is_there = geometry.features.has_incompat(Incompat::MMP)
         && block > u64::from(geometry.first_data_block)
         && block < geometry.blocks_count;
     is_there.then_some(BlockNo(block))

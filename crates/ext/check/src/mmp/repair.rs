@@ -5,7 +5,7 @@ use fsmend_base::{BlockNo, BlockRange};
 use fsmend_device::Device;
 use fsmend_engine::Findings;
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::geometry::Geometry;
 
 use super::{MAGIC, SEQUENCE, SEQUENCE_CLEAN, SEQUENCE_FSCK, judge, place};
@@ -79,7 +79,7 @@ pub(super) fn fresh(fs: &Fs<'_>) -> Vec<u8> {
 /// Finds a place for a block that has none.
 pub(crate) fn mend(context: &mut RepairContext<'_>) {
     let has_place = context.fs.superblock.s_mmp_block.get() != 0;
-    if has_place || !context.fs.geometry.features.has_incompat(incompat::MMP) {
+    if has_place || !context.fs.geometry.features.has_incompat(Incompat::MMP) {
         return;
     }
     let first = BlockNo(u64::from(context.fs.geometry.first_data_block) + 1);

@@ -6,7 +6,7 @@
 use fsmend_base::BlockNo;
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{incompat, ro_compat};
+use fsmend_ext_format::features::{Incompat, RoCompat};
 
 use super::{check, problems};
 use crate::superblock::testing::{Image, codes};
@@ -15,8 +15,8 @@ const PLACE: BlockNo = BlockNo(600);
 
 fn image() -> Image {
     let mut image = Image::new(|raw| {
-        raw.s_feature_incompat += incompat::MMP;
-        raw.s_feature_ro_compat += ro_compat::METADATA_CSUM;
+        raw.s_feature_incompat += Incompat::MMP.bits();
+        raw.s_feature_ro_compat += RoCompat::METADATA_CSUM.bits();
         raw.s_checksum_type = 1;
         raw.s_mmp_block = PLACE.0.into();
     });

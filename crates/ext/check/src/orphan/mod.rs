@@ -19,7 +19,7 @@ use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_engine::repair::Changes;
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::superblock::{RawSuperblock, state};
 use zerocopy::little_endian::U32;
@@ -68,7 +68,7 @@ pub fn released(
     room: u64,
     findings: &mut Findings,
 ) -> Result<Orphans, Refusal> {
-    let crashed = journal.replayed || fs.geometry.features.has_incompat(incompat::RECOVER);
+    let crashed = journal.replayed || fs.geometry.features.has_incompat(Incompat::RECOVER);
     let mut release = Release::new(fs, room, findings);
     let superblock = release.overlay.superblock();
     let trusted = superblock.s_state.get() & state::ERRORS == 0;
@@ -114,7 +114,7 @@ pub fn refugees(count: u64, findings: &mut Findings) {
 }
 
 fn present(fs: &Fs<'_>) -> bool {
-    fs.geometry.features.has_ro_compat(ro_compat::ORPHAN_PRESENT)
+    fs.geometry.features.has_ro_compat(RoCompat::ORPHAN_PRESENT)
 }
 
 /// Whether a file that a user can have may have this number.
@@ -183,13 +183,13 @@ fn release_rest(release: &mut Release<'_, '_>, listed: &[InodeNo]) {
 /// The orphan file and its features. Gives the number of its entries, `None` without a usable file.
 fn orphan_file(release: &mut Release<'_, '_>, trusted: bool, journal_dropped: bool) -> Option<u64> {
     let features = release.fs.geometry.features;
-    if !features.has_compat(compat::ORPHAN_FILE) {
+    if !features.has_compat(Compat::ORPHAN_FILE) {
         if present(release.fs) {
             release.findings.raise(Problem::new(&PRESENT_WITHOUT_FILE));
         }
         return None;
     }
-    if !features.has_compat(compat::HAS_JOURNAL) && !journal_dropped {
+    if !features.has_compat(Compat::HAS_JOURNAL) && !journal_dropped {
         release.findings.raise(Problem::new(&FILE_WITHOUT_JOURNAL));
     }
     if !trusted {
@@ -202,14 +202,14 @@ fn orphan_file(release: &mut Release<'_, '_>, trusted: bool, journal_dropped: bo
 fn close(release: Release<'_, '_>, head: InodeNo, file_is_clean: bool) -> Orphans {
     let (mut overlay, mut orphans, freed) = release.into_parts();
     let cluster_blocks = u64::from(overlay.geometry.cluster_blocks);
-    let was_present = overlay.geometry.features.has_ro_compat(ro_compat::ORPHAN_PRESENT);
+    let was_present = overlay.geometry.features.has_ro_compat(RoCompat::ORPHAN_PRESENT);
     if head.0 != 0 || (was_present && file_is_clean) || freed != (0, 0) {
         // A superblock that cannot be read was settled from a backup, and then there is nothing to keep in step.
         let _ = overlay.edit_superblock(|raw| {
             raw.s_last_orphan = U32::new(0);
             if file_is_clean {
                 raw.s_feature_ro_compat =
-                    U32::new(raw.s_feature_ro_compat.get() & !ro_compat::ORPHAN_PRESENT);
+                    U32::new(raw.s_feature_ro_compat.get() & !RoCompat::ORPHAN_PRESENT.bits());
             }
             add_free(raw, freed.0.saturating_mul(cluster_blocks), freed.1);
         });
@@ -221,7 +221,7 @@ fn close(release: Release<'_, '_>, head: InodeNo, file_is_clean: bool) -> Orphan
 fn add_free(raw: &mut RawSuperblock, blocks: u64, inodes: u32) {
     let free = raw.free_blocks_count().saturating_add(blocks);
     raw.s_free_blocks_count_lo = U32::new(free as u32);
-    if raw.features().has_incompat(incompat::BIT64) {
+    if raw.features().has_incompat(Incompat::BIT64) {
         raw.s_free_blocks_count_hi = U32::new((free >> 32) as u32);
     }
     raw.s_free_inodes_count = U32::new(raw.s_free_inodes_count.get().saturating_add(inodes));

@@ -6,7 +6,7 @@ use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::inode::FAST_SYMLINK_MAX;
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 use zerocopy::little_endian::U32;
 
 use super::Orphans;
@@ -173,12 +173,12 @@ impl<'a, 'd> Release<'a, 'd> {
             return Ok(true);
         }
         self.clear_tail(raw, &kept)?;
-        if cut.is_empty() && raw.has_flag(flags::EXTENTS) {
+        if cut.is_empty() && raw.has_flag(InodeFlags::EXTENTS) {
             return Ok(true);
         }
         let mut is_sound = true;
         let before = bytes_of(&self.fs.geometry, raw);
-        if raw.has_flag(flags::EXTENTS) {
+        if raw.has_flag(InodeFlags::EXTENTS) {
             extents::rewrite(&mut self.overlay, inode, raw, map, &kept)?;
         } else {
             let gone = indirect::cut(&mut self.overlay, raw, end)?;
@@ -205,7 +205,7 @@ impl<'a, 'd> Release<'a, 'd> {
         let block_size = u64::from(self.fs.geometry.block_size);
         let within = raw.size() % block_size;
         let last = raw.size() / block_size;
-        let is_sealed = raw.has_flag(flags::ENCRYPT) || raw.has_flag(flags::VERITY);
+        let is_sealed = raw.has_flag(InodeFlags::ENCRYPT) || raw.has_flag(InodeFlags::VERITY);
         let is_plain = raw.file_type() == mode::REGULAR && !is_sealed;
         let run =
             kept.last().filter(|run| !run.unwritten && last.wrapping_sub(run.logical) < run.count.into());
@@ -258,15 +258,15 @@ impl<'a, 'd> Release<'a, 'd> {
 
 /// Whether a file may be cut on the word of a list that cannot be trusted: what shows that a file is genuine lies behind its end.
 fn may_be_cut(raw: &RawInode) -> bool {
-    raw.file_type() == mode::REGULAR && has_map(raw) && !raw.has_flag(flags::VERITY)
+    raw.file_type() == mode::REGULAR && has_map(raw) && !raw.has_flag(InodeFlags::VERITY)
 }
 
 /// Whether `i_block` holds a map at all.
 fn has_map(raw: &RawInode) -> bool {
     match raw.file_type() {
-        _ if raw.has_flag(flags::INLINE_DATA) => false,
+        _ if raw.has_flag(InodeFlags::INLINE_DATA) => false,
         mode::REGULAR | mode::DIRECTORY => true,
-        mode::SYMLINK => raw.has_flag(flags::EXTENTS) || raw.size() > FAST_SYMLINK_MAX,
+        mode::SYMLINK => raw.has_flag(InodeFlags::EXTENTS) || raw.size() > FAST_SYMLINK_MAX,
         _ => false,
     }
 }

@@ -4,8 +4,8 @@
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{compat, ro_compat};
-use fsmend_ext_format::inode::{RawInode, mode};
+use fsmend_ext_format::features::{Compat, RoCompat};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 use fsmend_ext_format::orphan_file::{ORPHAN_BLOCK_MAGIC, ORPHAN_TAIL_SIZE, has_magic};
 
 use crate::journal::map;
@@ -21,12 +21,12 @@ const BLOCKS_PER_BLOCK: u64 = 4096;
 /// Mends the orphan file. Its entries have been released before; whatever it still holds is void.
 pub(crate) fn mend(context: &mut RepairContext<'_>) {
     let features = context.fs.superblock.features();
-    if !features.has_compat(compat::ORPHAN_FILE) {
+    if !features.has_compat(Compat::ORPHAN_FILE) {
         return forget(context, None);
     }
     let inode = InodeNo(context.fs.superblock.s_orphan_file_inum.get());
     let blocks = usable_blocks(context, inode);
-    if !features.has_compat(compat::HAS_JOURNAL) {
+    if !features.has_compat(Compat::HAS_JOURNAL) {
         return forget(context, blocks.map(|_| inode));
     }
     let (inode, blocks) = match blocks {
@@ -37,7 +37,7 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
         },
     };
     context.fs.superblock.s_orphan_file_inum = inode.0.into();
-    context.fs.superblock.s_feature_ro_compat &= !ro_compat::ORPHAN_PRESENT;
+    context.fs.superblock.s_feature_ro_compat &= !RoCompat::ORPHAN_PRESENT.bits();
     context.fs.geometry.features = context.fs.superblock.features();
     let Some(record) = context.read_inode(inode) else { return };
     let generation = RawInode::from_record(&record).i_generation.get();
@@ -55,11 +55,11 @@ fn forget(context: &mut RepairContext<'_>, inode: Option<InodeNo>) {
         context.inodes.revise(inode, InodeFact::default(), 0);
     }
     let raw = &mut context.fs.superblock;
-    if raw.features().has_compat(compat::ORPHAN_FILE) {
+    if raw.features().has_compat(Compat::ORPHAN_FILE) {
         raw.s_orphan_file_inum = 0.into();
-        raw.s_feature_compat &= !compat::ORPHAN_FILE;
+        raw.s_feature_compat &= !Compat::ORPHAN_FILE.bits();
     }
-    raw.s_feature_ro_compat &= !ro_compat::ORPHAN_PRESENT;
+    raw.s_feature_ro_compat &= !RoCompat::ORPHAN_PRESENT.bits();
     context.fs.geometry.features = raw.features();
 }
 
@@ -100,7 +100,7 @@ fn remake(context: &mut RepairContext<'_>) -> Option<(InodeNo, Vec<u64>)> {
     } else {
         context.allocate_inode(fsmend_base::GroupNo(0), Kind::Regular)?
     };
-    match hidden::make(context, inode, count * size, 0) {
+    match hidden::make(context, inode, count * size, InodeFlags::empty()) {
         Some(blocks) => Some((inode, blocks)),
         None => {
             context.inodes.revise(inode, InodeFact::default(), 0);

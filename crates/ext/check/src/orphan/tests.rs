@@ -5,7 +5,7 @@
 
 use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
-use fsmend_ext_format::features::{compat, ro_compat};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::orphan_file::ORPHAN_BLOCK_MAGIC;
 use zerocopy::little_endian::{U16, U32};
@@ -23,7 +23,7 @@ fn release(world: &mut World, replayed: bool) -> (Orphans, Findings) {
 
 /// A world with the deleted file 12 (blocks 60 to 62) and the truncated file 13 (blocks 70 to 73) on its list.
 fn with_list() -> World {
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.file(12, 0, &[(0, 60, 3)], 3000);
     world.file(13, 1, &[(0, 70, 4)], 1500);
     world.edit_inode(12, |raw| raw.i_dtime = U32::new(13));
@@ -33,7 +33,7 @@ fn with_list() -> World {
 
 #[test]
 fn without_orphans_nothing_happens() {
-    let (orphans, findings) = release(&mut World::new(0), false);
+    let (orphans, findings) = release(&mut World::new(Incompat::empty()), false);
     assert_raised(&findings, &[]);
     assert!(written(&orphans.changes).is_empty());
 }
@@ -69,7 +69,7 @@ fn what_a_fast_commit_cuts_off_the_list_is_released() {
 
 /// A world with the truncated file 13, whose blocks 70 to 81 and, through the indirect block 82, 83 to 85 are mapped without extents.
 fn with_block_map(size: u32) -> World {
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.file(13, 1, &[(0, 70, 16)], u64::from(size));
     world.edit_inode(13, |raw| {
         raw.i_flags = U32::new(0);
@@ -266,7 +266,7 @@ fn refugees_are_counted() {
 
 /// A world with an orphan file of two blocks (80, 81) that holds inode 12.
 fn with_file(present: bool) -> World {
-    let mut world = World::new(0);
+    let mut world = World::new(Incompat::empty());
     world.file(12, 0, &[(0, 60, 3)], 3000);
     world.file(14, 1, &[(0, 80, 2)], 2 * BLOCK as u64);
     for block in [80, 81] {
@@ -274,8 +274,9 @@ fn with_file(present: bool) -> World {
     }
     world.bytes(80, 4, &[12]);
     world.superblock.s_orphan_file_inum = U32::new(14);
-    world.superblock.s_feature_compat = U32::new(compat::HAS_JOURNAL | compat::ORPHAN_FILE);
-    world.superblock.s_feature_ro_compat = U32::new(if present { ro_compat::ORPHAN_PRESENT } else { 0 });
+    world.superblock.s_feature_compat = U32::new(Compat::HAS_JOURNAL.bits() | Compat::ORPHAN_FILE.bits());
+    world.superblock.s_feature_ro_compat =
+        U32::new(if present { RoCompat::ORPHAN_PRESENT.bits() } else { 0 });
     world
 }
 
@@ -295,9 +296,9 @@ fn features_that_do_not_go_together() {
     world.bytes(80, 4, &[0]);
     assert_raised(&release(&mut world, true).1, &[]);
     assert_raised(&release(&mut world, false).1, &[&PRESENT_CLEAN]);
-    world.superblock.s_feature_compat = U32::new(compat::HAS_JOURNAL);
+    world.superblock.s_feature_compat = U32::new(Compat::HAS_JOURNAL.bits());
     assert_raised(&release(&mut world, true).1, &[&PRESENT_WITHOUT_FILE]);
-    world.superblock.s_feature_compat = U32::new(compat::ORPHAN_FILE);
+    world.superblock.s_feature_compat = U32::new(Compat::ORPHAN_FILE.bits());
     assert_raised(&release(&mut world, true).1, &[&FILE_WITHOUT_JOURNAL]);
 }
 
@@ -313,7 +314,7 @@ fn damaged_orphan_files() {
     world.bytes(81, BLOCK - 8, &[0]);
     assert_raised(&release(&mut world, true).1, &[&FILE_MAGIC]);
     world.bytes(81, BLOCK - 8, &ORPHAN_BLOCK_MAGIC.to_le_bytes());
-    world.superblock.s_feature_ro_compat = U32::new(ro_compat::METADATA_CSUM);
+    world.superblock.s_feature_ro_compat = U32::new(RoCompat::METADATA_CSUM.bits());
     assert_raised(&release(&mut world, true).1, &[&FILE_CHECKSUM]);
     world.superblock.s_orphan_file_inum = U32::new(20);
     assert_raised(&release(&mut world, true).1, &[&FILE_UNUSABLE]);

@@ -12,7 +12,7 @@ use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::{
     ExtentHeader, MAX_DEPTH, RawEntry, extents, indexes, raw_entries, set_entries,
 };
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 
 use crate::Fs;
 use crate::extent::head;
@@ -37,7 +37,7 @@ pub(super) fn trim(
         .metadata_csum()
         .then(|| checksum::inode_seed(geometry.checksum_seed, inode, raw.i_generation.get()));
     let mut trim = Trim { fs, overlay, end, seed, seen: BTreeSet::new() };
-    if raw.has_flag(flags::EXTENTS) {
+    if raw.has_flag(InodeFlags::EXTENTS) {
         if ExtentHeader::parse(&raw.i_block).is_none() {
             let subject = Subject::new(fs, inode, record, Findings::new());
             let Some(mended) = head::mended(&subject) else { return 0 };

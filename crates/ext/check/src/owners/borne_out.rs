@@ -7,7 +7,7 @@
 
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::Kind;
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::InodeFlags;
 
 use crate::inode::{self, Inspection};
 use crate::repair::RepairContext;
@@ -21,7 +21,7 @@ pub(super) fn limit(context: &RepairContext<'_>, inode: InodeNo, found: &Inspect
     // One extent is too long, and it is the last. Pointers that lead astray stand anywhere among right ones, which count for the same space.
     let last = found.runs.iter().max_by_key(|run| run.logical)?;
     let end = last.logical + u64::from(last.count);
-    if !found.raw().has_flag(flags::EXTENTS) {
+    if !found.raw().has_flag(InodeFlags::EXTENTS) {
         return None;
     }
     let raw = context.inode_before(inode)?;

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use fsmend_base::InodeNo;
 use fsmend_engine::inodes::{Kind, mark};
 use fsmend_engine::pool::{self, Stage};
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::inode::special;
 
 use super::{Contest, Owner, Share, borne_out};
@@ -75,7 +75,7 @@ enum Class {
 /// The attribute block that an inode keeps.
 pub(super) fn attribute_block(context: &RepairContext<'_>, found: &Inspection) -> Option<u64> {
     let geometry = &context.fs.geometry;
-    let wide = geometry.features.has_incompat(incompat::BIT64) && !geometry.hurd;
+    let wide = geometry.features.has_incompat(Incompat::BIT64) && !geometry.hurd;
     Some(found.raw().file_acl(wide)).filter(|block| *block != 0 && found.xattr_block == Some(*block))
 }
 

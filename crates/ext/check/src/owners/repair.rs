@@ -12,7 +12,7 @@ use fsmend_engine::Findings;
 use fsmend_engine::crosscheck::links::LinkRules;
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_engine::pool::Stage;
-use fsmend_ext_format::features::{incompat, ro_compat};
+use fsmend_ext_format::features::{Incompat, RoCompat};
 
 use super::copy_room::CopyRoom;
 use super::keepers::{Keeper, Place, Places, attribute_block};
@@ -37,7 +37,7 @@ const RUNS_MAX: usize = 1024;
 /// Deals with everything that is contested. `false` when that cannot be done, and nothing may be written.
 pub(crate) fn mend(context: &mut RepairContext<'_>) -> bool {
     let Some(mut contest) = context.repair_input.contest.take() else { return true };
-    let unshares = context.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS);
+    let unshares = context.fs.geometry.features.has_ro_compat(RoCompat::SHARED_BLOCKS);
     let mut copy_room = CopyRoom::new(context, reserve(context));
     let mut has_room = true;
     loop {
@@ -54,9 +54,9 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) -> bool {
     redirect_attributes(context, &copy_room.attributes);
     if unshares && has_room {
         let superblock = &mut context.fs.superblock;
-        let features = superblock.s_feature_ro_compat.get() & !ro_compat::SHARED_BLOCKS;
+        let features = superblock.s_feature_ro_compat.get() & !RoCompat::SHARED_BLOCKS.bits();
         superblock.s_feature_ro_compat.set(features);
-        context.fs.geometry.features.ro_compat &= !ro_compat::SHARED_BLOCKS;
+        context.fs.geometry.features.ro_compat &= !RoCompat::SHARED_BLOCKS;
     }
     has_room || !unshares
 }
@@ -151,7 +151,7 @@ fn redirect_attributes(context: &RepairContext<'_>, moved: &BTreeMap<u64, u64>) 
     if moved.is_empty() {
         return;
     }
-    let wide = context.fs.geometry.features.has_incompat(incompat::BIT64) && !context.fs.geometry.hurd;
+    let wide = context.fs.geometry.features.has_incompat(Incompat::BIT64) && !context.fs.geometry.hurd;
     for chunk in 0..context.inodes.chunk_count() {
         let mut used = Vec::new();
         context.inodes.visit_chunk(chunk, |inode, fact, _, _| {

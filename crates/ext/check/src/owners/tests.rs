@@ -13,7 +13,7 @@ use fsmend_engine::inodes::{ChunkFacts, InodeFact, InodeTable, Kind};
 use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::PoolConfig;
 use fsmend_engine::{Findings, Problem};
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::inode::{RawInode, mode};
 
 use super::problems::{COPY_UNREADABLE, GIVEN_UP, MULTIPLY_CLAIMED, NO_ROOM, SHARES_BLOCKS};
@@ -266,7 +266,7 @@ fn a_block_in_the_midst_of_a_directory_is_copied_for_no_file() {
 #[test]
 fn clusters_move_whole_and_to_their_own_place() {
     let mut bench = bench();
-    bench.features().ro_compat |= ro_compat::BIGALLOC;
+    bench.features().ro_compat |= RoCompat::BIGALLOC;
     bench.geometry.cluster_blocks = 4;
     // Shares a cluster with the second file, which has a misaligned extent of its own.
     put(&mut bench, 12, &file(&[extent(0, 8, 100)], 8));
@@ -381,11 +381,11 @@ fn copies_leave_room_for_names() {
 #[test]
 fn what_is_shared_on_purpose_gets_copies_only_where_all_have_room() {
     let mut bench = bench();
-    bench.features().ro_compat |= ro_compat::SHARED_BLOCKS;
+    bench.features().ro_compat |= RoCompat::SHARED_BLOCKS;
     put(&mut bench, 12, &file(&[extent(0, 3, 100)], 3));
     put(&mut bench, 13, &file(&[extent(0, 3, 100)], 3));
     mend(&bench, |context, done| {
-        assert!(done && !context.fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS));
+        assert!(done && !context.fs.geometry.features.has_ro_compat(RoCompat::SHARED_BLOCKS));
     });
     put(&mut bench, 14, &file(&[extent(0, 470, 42)], 470));
     put(&mut bench, 15, &file(&[extent(0, 470, 42)], 470));

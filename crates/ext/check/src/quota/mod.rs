@@ -13,8 +13,8 @@ use fsmend_base::InodeNo;
 use fsmend_device::ReadError;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
-use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{RawInode, flags, mode, special};
+use fsmend_ext_format::features::RoCompat;
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode, special};
 use fsmend_ext_format::quota::{
     QUOTA_BLOCK_SIZE, QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaType, QuotaVersion, entries, free_lists,
     references, stored_blocks, version,
@@ -99,7 +99,7 @@ pub fn check(fs: &Fs<'_>, usage: &QuotaUsage, findings: &mut Findings) {
 }
 
 fn has_quota(fs: &Fs<'_>) -> bool {
-    fs.geometry.features.has_ro_compat(ro_compat::QUOTA)
+    fs.geometry.features.has_ro_compat(RoCompat::QUOTA)
 }
 
 fn stored_inode(fs: &Fs<'_>, kind: QuotaType) -> InodeNo {
@@ -129,7 +129,8 @@ fn is_stray(fs: &Fs<'_>, kind: QuotaType, inode: InodeNo) -> bool {
     }
     let Some(Ok(record)) = fs.read_inode(inode) else { return false };
     let raw = RawInode::from_record(&record);
-    let may_hold_quota = has_quota(fs) && (raw.has_flag(flags::IMMUTABLE) || holds_quota(fs, kind, inode));
+    let may_hold_quota =
+        has_quota(fs) && (raw.has_flag(InodeFlags::IMMUTABLE) || holds_quota(fs, kind, inode));
     raw.i_links_count.get() > 0 && !may_hold_quota
 }
 

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fsmend_base::{BlockNo, InodeNo};
-use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::features::RoCompat;
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 use fsmend_ext_format::quota::build::{QuotaInfo, build};
 use fsmend_ext_format::quota::{
     QUOTA_TREE_DEPTH, QUOTA_TREE_ROOT, QuotaEntry, QuotaType, entries, references, version,
@@ -19,7 +19,7 @@ use crate::repair::{RepairContext, hidden};
 /// Writes the quota files that do not say what is in use.
 pub(crate) fn mend(context: &mut RepairContext<'_>) {
     for kind in QuotaType::ALL {
-        if context.fs.geometry.features.has_ro_compat(ro_compat::QUOTA)
+        if context.fs.geometry.features.has_ro_compat(RoCompat::QUOTA)
             && let Some(inode) = inode_of(&context.fs, kind)
         {
             mend_file(context, kind, inode);
@@ -41,7 +41,7 @@ fn mend_file(context: &mut RepairContext<'_>, kind: QuotaType, inode: InodeNo) {
         Some(blocks) => blocks,
         None => {
             hidden::give_up(context, inode);
-            let Some(blocks) = hidden::make(context, inode, bytes.len() as u64, flags::IMMUTABLE) else {
+            let Some(blocks) = hidden::make(context, inode, bytes.len() as u64, InodeFlags::IMMUTABLE) else {
                 return;
             };
             blocks

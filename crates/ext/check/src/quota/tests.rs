@@ -5,8 +5,8 @@
 
 use fsmend_base::InodeNo;
 use fsmend_engine::Findings;
-use fsmend_ext_format::features::ro_compat;
-use fsmend_ext_format::inode::{flags, mode};
+use fsmend_ext_format::features::{Incompat, RoCompat};
+use fsmend_ext_format::inode::{InodeFlags, mode};
 use fsmend_ext_format::quota::QuotaType;
 use zerocopy::little_endian::U32;
 
@@ -17,8 +17,8 @@ use fsmend_engine::crosscheck::quota::QuotaKind;
 
 /// A world whose user quota (inode 3, blocks 90 to 95) says that user 5 has 4096 bytes in 2 inodes.
 fn world() -> World {
-    let mut world = World::new(0);
-    world.superblock.s_feature_ro_compat = U32::new(ro_compat::QUOTA);
+    let mut world = World::new(Incompat::empty());
+    world.superblock.s_feature_ro_compat = U32::new(RoCompat::QUOTA.bits());
     world.superblock.s_usr_quota_inum = U32::new(3);
     world.file(3, 1, &[(0, 90, 6)], 6 * 1024);
     world.bytes(90, 0, &[0x11, 0x1F, 0xC0, 0xD9, 1]);
@@ -113,13 +113,15 @@ fn the_number_of_a_file_where_there_is_no_quota() {
 fn the_number_of_a_file_that_is_no_quota_file() {
     // A file with other contents is not a quota file; an immutable one may be a damaged quota file, and one that begins like quota is one.
     let file = &[&INODE_NUMBER][..];
-    for (flag, begins, rows) in [(0, false, file), (flags::IMMUTABLE, false, &[]), (0, true, &[])] {
+    let none = InodeFlags::empty();
+    for (flag, begins, rows) in [(none, false, file), (InodeFlags::IMMUTABLE, false, &[]), (none, true, &[])]
+    {
         let mut world = world();
         world.superblock.s_prj_quota_inum = U32::new(14);
         world.edit_inode(14, |raw| {
             raw.i_mode.set(mode::REGULAR | 0o600);
             raw.i_links_count.set(1);
-            raw.i_flags.set(flag);
+            raw.set_flags(flag);
             raw.set_size(1024);
             raw.set_block_word(0, 120);
         });
@@ -150,6 +152,7 @@ fn reserved_inodes_and_attribute_values_do_not_count() {
     world.superblock.s_orphan_file_inum = U32::new(14);
     let fs = world.fs();
     let counts = |inode, flags| super::counts(&fs, InodeNo(inode), flags);
-    assert!(counts(2, 0) && counts(11, 0) && counts(12, 0));
-    assert!(!counts(3, 0) && !counts(14, 0) && !counts(8, 0) && !counts(12, flags::EA_INODE));
+    let none = InodeFlags::empty();
+    assert!(counts(2, none) && counts(11, none) && counts(12, none));
+    assert!(!counts(3, none) && !counts(14, none) && !counts(8, none) && !counts(12, InodeFlags::EA_INODE));
 }

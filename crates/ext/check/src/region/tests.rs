@@ -25,7 +25,7 @@ fn file(trees: [u32; 3]) -> FileFact {
     let item = WalkItem {
         inode: InodeNo(FILE),
         kind: Kind::Regular,
-        flags: 0,
+        flags: fsmend_ext_format::inode::InodeFlags::empty(),
         generation: 0,
         size: 5_000_000_000,
         charged_blocks: 77,

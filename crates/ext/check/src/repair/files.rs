@@ -11,7 +11,7 @@ use fsmend_device::{Device, Overlay};
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::problem::escape_name;
 use fsmend_engine::{Action, FileChange, Findings, FormerName, InodeState, Problem, Row, Severity, Value};
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 
 use super::map::Runs;
 use crate::Fs;
@@ -290,7 +290,7 @@ impl Sides<'_> {
         if old != new {
             file.actions.insert(Action::Corrected);
         }
-        if with_map && !new_raw.has_flag(flags::INLINE_DATA) {
+        if with_map && !new_raw.has_flag(InodeFlags::INLINE_DATA) {
             self.compare_maps(inode, (&old, &new), file);
         }
     }

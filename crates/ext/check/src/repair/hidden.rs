@@ -5,8 +5,8 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::EXTENT_MAGIC;
-use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
+use fsmend_ext_format::features::Incompat;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode, mode};
 use fsmend_ext_format::rext3::IndirectHeader;
 
 use super::RepairContext;
@@ -31,13 +31,13 @@ pub(crate) fn make(
     context: &mut RepairContext<'_>,
     inode: InodeNo,
     size: u64,
-    extra_flags: u32,
+    extra_flags: InodeFlags,
 ) -> Option<Vec<u64>> {
     let geometry = &context.fs.geometry;
     let goal = geometry.inode_place(inode).map(|(group, _)| BlockNo(geometry.group_first_block(group)))?;
     let count = size.div_ceil(u64::from(geometry.block_size));
     let pieces = take(context, goal, count)?;
-    let has_extents = geometry.features.has_incompat(incompat::EXTENTS);
+    let has_extents = geometry.features.has_incompat(Incompat::EXTENTS);
     let map = if has_extents {
         extent_map(context, inode, goal, &pieces)
     } else {
@@ -48,7 +48,11 @@ pub(crate) fn make(
         return None;
     };
     let mut record = vec![0; context.fs.geometry.inode_size as usize];
-    let mut raw = new_inode(context, size, extra_flags | if has_extents { flags::EXTENTS } else { 0 });
+    let mut raw = new_inode(
+        context,
+        size,
+        extra_flags | if has_extents { InodeFlags::EXTENTS } else { InodeFlags::empty() },
+    );
     raw.i_block = i_block;
     let unit = u64::from(context.fs.geometry.cluster_blocks);
     let blocks: u64 = pieces.iter().map(|piece| piece.1.next_multiple_of(unit)).sum();
@@ -79,11 +83,11 @@ pub(crate) fn give_up(context: &RepairContext<'_>, inode: InodeNo) {
     }
 }
 
-fn new_inode(context: &RepairContext<'_>, size: u64, inode_flags: u32) -> RawInode {
+fn new_inode(context: &RepairContext<'_>, size: u64, flags: InodeFlags) -> RawInode {
     let mut raw = RawInode::from_record(&[]);
     raw.i_mode.set(mode::REGULAR | 0o600);
     raw.i_links_count.set(1);
-    raw.i_flags.set(inode_flags);
+    raw.set_flags(flags);
     raw.set_size(size);
     let now = context.fs.now as u32;
     for time in [&mut raw.i_atime, &mut raw.i_ctime, &mut raw.i_mtime, &mut raw.i_crtime] {

@@ -4,8 +4,8 @@
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::inodes::{Kind, mark};
 use fsmend_ext_format::extent::{ENTRY_SIZE, ExtentHeader, MAX_WRITTEN_LEN};
-use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::inode::{RawInode, flags, special};
+use fsmend_ext_format::features::Incompat;
+use fsmend_ext_format::inode::{InodeFlags, RawInode, special};
 
 use super::RepairContext;
 use super::map::FileMap;
@@ -48,11 +48,11 @@ fn map(context: &mut RepairContext<'_>, inode: InodeNo) {
     let Some(record) = context.read_inode(inode) else { return };
     let raw = RawInode::from_record(&record);
     let policy = context.policy.improvements;
-    let has_extents = raw.has_flag(flags::EXTENTS);
+    let has_extents = raw.has_flag(InodeFlags::EXTENTS);
     let is_deep = ExtentHeader::parse(&raw.i_block).is_some_and(|header| header.depth > 0);
-    let can_have = context.fs.geometry.features.has_incompat(incompat::EXTENTS);
+    let can_have = context.fs.geometry.features.has_incompat(Incompat::EXTENTS);
     let is_wanted = if has_extents { policy.trees && is_deep } else { policy.extents && can_have };
-    if !is_wanted || raw.has_flag(flags::INLINE_DATA) {
+    if !is_wanted || raw.has_flag(InodeFlags::INLINE_DATA) {
         return;
     }
     let Some(mut map) = context.open_map(inode) else { return };
@@ -60,7 +60,7 @@ fn map(context: &mut RepairContext<'_>, inode: InodeNo) {
         return;
     }
     let mut raw = map.raw();
-    raw.set_flag(flags::EXTENTS);
+    raw.set_flag(InodeFlags::EXTENTS);
     raw.store(&mut map.record);
     let old = std::mem::take(&mut map.nodes);
     if context.store_map(map) {

@@ -64,7 +64,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use fsmend_device::MemoryDevice;
-    use fsmend_ext_format::features::ro_compat;
+    use fsmend_ext_format::features::RoCompat;
     use zerocopy::FromZeros;
 
     use super::*;
@@ -73,7 +73,7 @@ mod tests {
         let mut superblock = RawSuperblock::new_zeroed();
         superblock.s_magic.set(EXT_MAGIC);
         superblock.s_state.set(state::VALID);
-        superblock.s_feature_ro_compat.set(ro_compat::METADATA_CSUM);
+        superblock.s_feature_ro_compat.set(RoCompat::METADATA_CSUM.bits());
         checksum::seal_superblock(&mut superblock);
         superblock
     }

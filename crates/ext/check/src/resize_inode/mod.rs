@@ -13,9 +13,9 @@ mod tests;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_engine::{Findings, Layer, Problem};
-use fsmend_ext_format::features::compat;
+use fsmend_ext_format::features::Compat;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags, mode, special};
+use fsmend_ext_format::inode::{InodeFlags, LARGE_FILE, RawInode, mode, special};
 
 use crate::Fs;
 use sound_map::Extent;
@@ -40,7 +40,7 @@ pub struct ResizeInode {
 pub fn claims(fs: &Fs<'_>) -> Vec<u64> {
     let Some(Ok(record)) = fs.read_inode(InodeNo(special::RESIZE)) else { return Vec::new() };
     let block = u64::from(RawInode::from_record(&record).block_word(DOUBLE_INDIRECT));
-    let is_usable = fs.geometry.features.has_compat(compat::RESIZE_INODE)
+    let is_usable = fs.geometry.features.has_compat(Compat::RESIZE_INODE)
         && fs.is_valid_block(BlockNo(block))
         && !fs.metadata.get(block);
     if is_usable { vec![block] } else { Vec::new() }
@@ -51,7 +51,7 @@ pub fn check(fs: &Fs<'_>, findings: &mut Findings) -> ResizeInode {
     let inode = InodeNo(special::RESIZE);
     let Some(Ok(record)) = fs.read_inode(inode) else { return ResizeInode::default() };
     let raw = RawInode::from_record(&record);
-    if !fs.geometry.features.has_compat(compat::RESIZE_INODE) {
+    if !fs.geometry.features.has_compat(Compat::RESIZE_INODE) {
         if (0..POINTERS).any(|index| raw.block_word(index) != 0) {
             let problem = Problem::new(&problems::NOT_CLEAR).inode(inode);
             match fs.inode_offset(inode) {
@@ -96,7 +96,7 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<Extent, String> {
     if raw.i_links_count.get() == 0 {
         return Err("it has no link".to_owned());
     }
-    if raw.i_flags.get() & (flags::EXTENTS | flags::INLINE_DATA | flags::INDEX) != 0 {
+    if raw.flags().intersects(InodeFlags::EXTENTS | InodeFlags::INLINE_DATA | InodeFlags::INDEX) {
         return Err("its flags promise another kind of map".to_owned());
     }
     if raw.i_file_acl_lo.get() != 0 {
@@ -200,7 +200,7 @@ fn check_copies(
 /// leads to it.
 pub(crate) fn lists_its_copies(fs: &Fs<'_>, block: BlockNo) -> bool {
     let geometry = &fs.geometry;
-    let has_copies = geometry.features.has_compat(compat::RESIZE_INODE);
+    let has_copies = geometry.features.has_compat(Compat::RESIZE_INODE);
     if !has_copies || !geometry.group_head(GroupNo(0)).reserved.contains(block) {
         return false;
     }

@@ -5,7 +5,7 @@
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
-use fsmend_ext_format::features::compat;
+use fsmend_ext_format::features::Compat;
 use fsmend_ext_format::inode::RawInode;
 
 use super::{ResizeInode, check, claims, extent, lists_its_copies, problems};
@@ -53,7 +53,7 @@ fn a_reserved_block_proves_itself_by_its_copies() {
 #[test]
 fn backups_of_sparse_super2_are_listed_in_ascending_order() {
     let image = Image::new(|raw| {
-        raw.s_feature_compat += compat::SPARSE_SUPER2;
+        raw.s_feature_compat += Compat::SPARSE_SUPER2.bits();
         raw.s_backup_bgs = [3.into(), 1.into()];
     });
     assert_eq!(look(&image).1, [""; 0]);
@@ -96,7 +96,7 @@ fn a_map_that_was_sound_is_looked_at_again_when_the_inode_is_another() {
 #[test]
 fn without_the_feature_it_has_to_be_empty() {
     let mut image = Image::new(|raw| {
-        raw.s_feature_compat -= compat::RESIZE_INODE;
+        raw.s_feature_compat -= Compat::RESIZE_INODE.bits();
         raw.s_reserved_gdt_blocks = 0.into();
     });
     assert_eq!(look(&image), (ResizeInode::default(), Vec::new()));

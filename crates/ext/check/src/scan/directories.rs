@@ -199,6 +199,7 @@ impl<'a> Scan<'a> {
 #[cfg(test)]
 mod tests {
     use fsmend_base::SeededRandom;
+    use fsmend_ext_format::inode::InodeFlags;
 
     use super::*;
     use crate::inode::MapRun;
@@ -216,7 +217,7 @@ mod tests {
                 DirectoryJob::new(
                     InodeNo(inode),
                     0,
-                    0,
+                    InodeFlags::empty(),
                     &[MapRun { logical: 0, physical, count: 1, unwritten: false }],
                 )
             });

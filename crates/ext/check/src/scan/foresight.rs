@@ -2,7 +2,7 @@
 //! How much work the stages will have, as far as that can be told before they have it, and what a unit of it costs.
 
 use fsmend_engine::pool::Stage;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 
 use super::{DIRECTORIES, INODE_TABLES, MAPS, STAGES, Scan};
 use crate::Fs;
@@ -64,7 +64,7 @@ pub fn directories(fs: &Fs<'_>, groups: &[u32]) -> u64 {
 /// Blocks that maps lead to, where all files are mapped by pointers; not known where there are extents, most of which stand in the inode.
 pub fn mapped_blocks(fs: &Fs<'_>) -> Option<u64> {
     let geometry = &fs.geometry;
-    if geometry.features.has_incompat(incompat::EXTENTS) {
+    if geometry.features.has_incompat(Incompat::EXTENTS) {
         return None;
     }
     let free: u64 = fs.groups.iter().map(|group| u64::from(group.desc.free_blocks)).sum();

@@ -28,7 +28,7 @@ use fsmend_engine::pool::{self, Queues, Schedule, Stage, StageIndex};
 use fsmend_engine::scan::certification::{DeferredCertification, DirectorySummary};
 use fsmend_engine::shared_maps::{MapWalkLimiter, is_too_many};
 use fsmend_engine::trace::Work;
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::RoCompat;
 
 use crate::Fs;
 use crate::fast::directory::DirectoryFastPath;
@@ -370,7 +370,7 @@ pub(crate) fn limiter_of(fs: &Fs<'_>) -> MapWalkLimiter {
 
 /// Whether files share blocks on purpose.
 fn shares_blocks(fs: &Fs<'_>) -> bool {
-    fs.geometry.features.has_ro_compat(ro_compat::SHARED_BLOCKS)
+    fs.geometry.features.has_ro_compat(RoCompat::SHARED_BLOCKS)
 }
 
 /// Decides which maps are given up because too many share their blocks, in the order of inodes.

@@ -9,7 +9,7 @@ use fsmend_engine::budget::growing;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_engine::laps::StageCost;
-use fsmend_ext_format::inode::{LARGE_FILE, RawInode, flags};
+use fsmend_ext_format::inode::{InodeFlags, LARGE_FILE, RawInode};
 
 use crate::Fs;
 use crate::inode::{Inspection, MapRun, units_of};
@@ -148,7 +148,7 @@ pub fn charge(
     raw: &RawInode,
     (bytes, inodes): (u64, u64),
 ) {
-    if quota::counts(fs, inode, raw.i_flags.get()) {
+    if quota::counts(fs, inode, raw.flags()) {
         quota.charge_many(quota::owner_of(raw), bytes, inodes);
     }
 }
@@ -168,7 +168,11 @@ pub(super) fn is_short(fs: &Fs<'_>, blocks: u64) -> bool {
 
 /// The blocks of a map that stand in line with the data: indirect blocks do, nodes of extent trees do not.
 pub(super) fn map_blocks_in_line<'i>(fs: &Fs<'_>, inspection: &'i Inspection) -> &'i [u64] {
-    if fs.regions.exist() || inspection.raw().has_flag(flags::EXTENTS) { &[] } else { &inspection.map_blocks }
+    if fs.regions.exist() || inspection.raw().has_flag(InodeFlags::EXTENTS) {
+        &[]
+    } else {
+        &inspection.map_blocks
+    }
 }
 
 /// Whether the blocks of a file, with those of its map that stand in line with them, do not lie in one piece.

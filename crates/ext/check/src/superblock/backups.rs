@@ -4,7 +4,7 @@
 //! Counts, times and states of backups lag behind by design; identity, features and layout must not.
 
 use fsmend_base::{BlockNo, GroupNo};
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, state};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -48,7 +48,7 @@ fn lags(context: &RepairContext<'_>, group: GroupNo) -> bool {
 /// What a backup has to have in common with the primary.
 fn essence(raw: &RawSuperblock) -> ([u32; 18], [u8; 16]) {
     // Kernels switch these on in the primary alone.
-    let lazy = ro_compat::ORPHAN_PRESENT | ro_compat::LARGE_FILE;
+    let lazy = RoCompat::ORPHAN_PRESENT | RoCompat::LARGE_FILE;
     let numbers = [
         raw.s_inodes_count.get(),
         raw.s_blocks_count_lo.get(),
@@ -61,9 +61,9 @@ fn essence(raw: &RawSuperblock) -> ([u32; 18], [u8; 16]) {
         raw.s_rev_level.get(),
         raw.s_first_ino.get(),
         u32::from(raw.s_inode_size.get()) << 16 | u32::from(raw.s_desc_size.get()),
-        raw.s_feature_compat.get() & !compat::FAST_COMMIT,
-        raw.s_feature_incompat.get() & !incompat::RECOVER,
-        raw.s_feature_ro_compat.get() & !lazy,
+        raw.s_feature_compat.get() & !Compat::FAST_COMMIT.bits(),
+        raw.s_feature_incompat.get() & !Incompat::RECOVER.bits(),
+        raw.s_feature_ro_compat.get() & !lazy.bits(),
         u32::from(raw.s_reserved_gdt_blocks.get()),
         raw.s_first_meta_bg.get(),
         raw.s_checksum_seed.get(),
@@ -75,7 +75,7 @@ fn essence(raw: &RawSuperblock) -> ([u32; 18], [u8; 16]) {
 fn write_superblock(context: &RepairContext<'_>, group: GroupNo) {
     let mut raw = context.fs.superblock.clone();
     raw.s_block_group_nr = (group.0 as u16).into();
-    raw.s_feature_incompat &= !incompat::RECOVER;
+    raw.s_feature_incompat &= !Incompat::RECOVER.bits();
     raw.s_state &= !state::VALID;
     seal(&mut raw);
     let block = BlockNo(context.fs.geometry.group_head_start(group));

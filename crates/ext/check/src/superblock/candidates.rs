@@ -7,7 +7,7 @@
 use fsmend_base::GroupNo;
 use fsmend_device::Device;
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::settle::Unsound;
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
@@ -82,10 +82,10 @@ impl Candidate {
         geometry.blocks_count = self.raw.blocks_count();
         (geometry.first_inode, geometry.revision, geometry.hurd) = (0, 0, false);
         (geometry.uuid, geometry.checksum_seed) = ([0; 16], 0);
-        geometry.features.compat &= compat::SPARSE_SUPER2;
+        geometry.features.compat &= Compat::SPARSE_SUPER2;
         geometry.features.incompat &=
-            incompat::BIT64 | incompat::FLEX_BG | incompat::META_BG | incompat::REXT3;
-        geometry.features.ro_compat &= ro_compat::SPARSE_SUPER;
+            Incompat::BIT64 | Incompat::FLEX_BG | Incompat::META_BG | Incompat::REXT3;
+        geometry.features.ro_compat &= RoCompat::SPARSE_SUPER;
         Some(geometry)
     }
 }
@@ -95,7 +95,7 @@ impl Candidate {
 pub(super) fn is_contradicted(primary: &Candidate, backup: &Candidate) -> bool {
     let shape = |candidate: &Candidate| {
         let geometry = candidate.layout()?;
-        let heads = geometry.features.incompat & (incompat::BIT64 | incompat::META_BG | incompat::REXT3);
+        let heads = geometry.features.incompat & (Incompat::BIT64 | Incompat::META_BG | Incompat::REXT3);
         let sparse = (geometry.features.compat, geometry.features.ro_compat);
         let numbers = [
             geometry.blocks_per_group,
@@ -127,7 +127,7 @@ pub(super) fn claimed_groups(raw: &RawSuperblock, geometry: &Geometry) -> u64 {
 
 /// Whether `first_meta_bg` lies behind all descriptor blocks.
 pub(super) fn first_meta_bg_is_too_big(geometry: &Geometry) -> bool {
-    geometry.features.has_incompat(incompat::META_BG) && geometry.first_meta_bg > geometry.desc_blocks()
+    geometry.features.has_incompat(Incompat::META_BG) && geometry.first_meta_bg > geometry.desc_blocks()
 }
 
 /// Reads the superblock at byte `offset`.
@@ -154,8 +154,8 @@ pub(super) fn corrected(device: &dyn Device, primary: &Candidate) -> Option<(Can
         let features = raw.features();
         candidate.geometry.is_ok()
             && features.metadata_csum()
-            && features.incompat & !incompat::SUPPORTED == 0
-            && features.ro_compat & !ro_compat::SUPPORTED == 0
+            && !features.incompat.intersects(!Incompat::SUPPORTED)
+            && !features.ro_compat.intersects(!RoCompat::SUPPORTED)
             && candidate.doubt().is_none()
             && !candidate.is_beyond_device
     };

@@ -29,7 +29,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use fsmend_base::{BlockNo, InodeNo};
-    use fsmend_ext_format::features::incompat;
+    use fsmend_ext_format::features::Incompat;
 
     use crate::superblock::problems;
     use crate::superblock::testing::Image;
@@ -38,7 +38,7 @@ mod tests {
     fn the_usual_size_is_taken_where_it_leads_to_the_root() {
         for wrong in [32, 63, 65, 4096] {
             let mut image = Image::new(|raw| {
-                raw.s_feature_incompat += incompat::BIT64;
+                raw.s_feature_incompat += Incompat::BIT64.bits();
                 raw.s_desc_size = 64.into();
             })
             .without_backups();
@@ -60,7 +60,7 @@ mod tests {
     fn with_a_size_of_zero_it_may_be_the_feature_that_is_wrong() {
         let mut image = Image::plain().without_backups();
         image.put_directory(InodeNo(2), BlockNo(505));
-        image.change_superblock(|raw| raw.s_feature_incompat += incompat::BIT64);
+        image.change_superblock(|raw| raw.s_feature_incompat += Incompat::BIT64.bits());
         let (refused, codes) = image.settle();
         assert!(refused.is_err() && codes.contains(&problems::BAD_VALUE.code), "{codes:?}");
     }

@@ -3,7 +3,7 @@
 
 use fsmend_engine::{Findings, Problem, problem::Row, problem::Value};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Features, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::htree::hash_version;
 use fsmend_ext_format::settle::OS_HURD;
@@ -52,8 +52,8 @@ pub(super) fn mend(
     times(raw, now, findings);
     if is_backup {
         // Backups never have the flag, so whether the journal is dirty is for the journal itself to say.
-        if raw.features().has_compat(compat::HAS_JOURNAL) && !raw.features().has_incompat(incompat::RECOVER) {
-            raw.s_feature_incompat += incompat::RECOVER;
+        if raw.features().has_compat(Compat::HAS_JOURNAL) && !raw.features().has_incompat(Incompat::RECOVER) {
+            raw.s_feature_incompat += Incompat::RECOVER.bits();
         }
     } else {
         state(raw, findings);
@@ -75,13 +75,13 @@ fn identity(raw: &mut RawSuperblock, findings: &mut Findings) {
         raw.s_first_ino = GOOD_OLD_FIRST_INO.into();
         raw.s_inode_size = GOOD_OLD_INODE_SIZE.into();
     }
-    let modern = features.metadata_csum() || features.has_incompat(incompat::EXTENTS);
+    let modern = features.metadata_csum() || features.has_incompat(Incompat::EXTENTS);
     if raw.s_creator_os.get() != OS_LINUX && modern {
         findings.raise(Problem::new(&problems::CREATOR).stored(raw.s_creator_os.get()));
         raw.s_creator_os = OS_LINUX.into();
-    } else if raw.s_creator_os.get() == OS_HURD && features.has_incompat(incompat::FILETYPE) {
+    } else if raw.s_creator_os.get() == OS_HURD && features.has_incompat(Incompat::FILETYPE) {
         note(&problems::HURD_FILETYPE, findings);
-        raw.s_feature_incompat -= incompat::FILETYPE;
+        raw.s_feature_incompat -= Incompat::FILETYPE.bits();
     }
     if raw.s_flags.get() & FLAG_TEST != 0 {
         note(&problems::TEST_FLAG, findings);
@@ -91,23 +91,23 @@ fn identity(raw: &mut RawSuperblock, findings: &mut Findings) {
 
 fn features(raw: &mut RawSuperblock, is_doubtful: bool, findings: &mut Findings) {
     let found = raw.features();
-    if found.has_ro_compat(ro_compat::METADATA_CSUM | ro_compat::GDT_CSUM) {
+    if found.has_ro_compat(RoCompat::METADATA_CSUM | RoCompat::GDT_CSUM) {
         note(&problems::BOTH_CHECKSUMS, findings);
-        raw.s_feature_ro_compat -= ro_compat::GDT_CSUM;
+        raw.s_feature_ro_compat -= RoCompat::GDT_CSUM.bits();
     }
-    if found.has_incompat(incompat::BIT64) && !found.has_incompat(incompat::EXTENTS) {
+    if found.has_incompat(Incompat::BIT64) && !found.has_incompat(Incompat::EXTENTS) {
         note(&problems::WIDE_WITHOUT_EXTENTS, findings);
-        raw.s_feature_incompat += incompat::EXTENTS;
+        raw.s_feature_incompat += Incompat::EXTENTS.bits();
     }
-    if found.has_incompat(incompat::CSUM_SEED) && !found.metadata_csum() {
+    if found.has_incompat(Incompat::CSUM_SEED) && !found.metadata_csum() {
         note(&problems::SEED_WITHOUT_CHECKSUMS, findings);
-        raw.s_feature_incompat -= incompat::CSUM_SEED;
+        raw.s_feature_incompat -= Incompat::CSUM_SEED.bits();
     }
     let unknown = feature_bits(found.unknown_but_readable());
     if !unknown.is_empty() && is_doubtful {
         findings.raise(Problem::new(&problems::DOUBTFUL_FEATURES).observed(unknown));
-        raw.s_feature_compat = (found.compat & compat::KNOWN).into();
-        raw.s_feature_ro_compat = (raw.s_feature_ro_compat.get() & ro_compat::SUPPORTED).into();
+        raw.s_feature_compat = (found.compat & Compat::KNOWN).bits().into();
+        raw.s_feature_ro_compat = (raw.s_feature_ro_compat.get() & RoCompat::SUPPORTED.bits()).into();
     } else if !unknown.is_empty() {
         findings.raise(Problem::new(&problems::UNKNOWN_FEATURE).observed(unknown));
     }
@@ -117,23 +117,23 @@ fn descriptors(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Find
     if first_meta_bg_is_too_big(geometry) {
         let problem = Problem::new(&problems::FIRST_META_BG).stored(geometry.first_meta_bg);
         findings.raise(problem.observed(geometry.desc_blocks()));
-        raw.s_feature_incompat -= incompat::META_BG;
+        raw.s_feature_incompat -= Incompat::META_BG.bits();
         raw.s_first_meta_bg = 0.into();
     }
     let found = raw.features();
-    if found.has_compat(compat::RESIZE_INODE) && found.has_incompat(incompat::META_BG) {
+    if found.has_compat(Compat::RESIZE_INODE) && found.has_incompat(Incompat::META_BG) {
         note(&problems::META_BG_RESIZE, findings);
-        raw.s_feature_compat -= compat::RESIZE_INODE;
+        raw.s_feature_compat -= Compat::RESIZE_INODE.bits();
         raw.s_reserved_gdt_blocks = 0.into();
     }
     let size = raw.s_desc_size.get();
     let is_refused = size != 0 && (!size.is_power_of_two() || size > DESC_SIZE_MAX);
-    if !raw.features().has_incompat(incompat::BIT64) && is_refused {
+    if !raw.features().has_incompat(Incompat::BIT64) && is_refused {
         findings.raise(Problem::new(&problems::DESC_SIZE_UNUSED).stored(size));
         raw.s_desc_size = 0.into();
     }
     let reserved = raw.s_reserved_gdt_blocks.get();
-    if !raw.features().has_compat(compat::RESIZE_INODE) && reserved != 0 {
+    if !raw.features().has_compat(Compat::RESIZE_INODE) && reserved != 0 {
         findings.raise(Problem::new(&problems::RESERVED_GDT).stored(reserved));
         raw.s_reserved_gdt_blocks = 0.into();
     }
@@ -153,7 +153,7 @@ fn counts(raw: &mut RawSuperblock, (geometry, told): (&Geometry, Option<u32>), f
     }
     if raw.s_log_groups_per_flex > FLEX_LOG_MAX {
         findings.raise(Problem::new(&problems::GROUPS_PER_FLEX).stored(raw.s_log_groups_per_flex));
-        let has_flex = geometry.features.has_incompat(incompat::FLEX_BG);
+        let has_flex = geometry.features.has_incompat(Incompat::FLEX_BG);
         raw.s_log_groups_per_flex = if has_flex { USUAL_FLEX_LOG } else { 0 };
     }
     let groups = claimed_groups(raw, geometry);

@@ -4,7 +4,7 @@
 
 use fsmend_base::{BlockNo, GroupNo};
 use fsmend_device::Device;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::group::{GroupDesc, RawGroupDesc};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -13,7 +13,7 @@ use super::candidates::Candidate;
 /// Whether the backup has the feature, the primary does not, and most groups need it: not those of a file system on which a user switched it
 /// on or off for (backups lag behind), but those of one that was made with it.
 pub(super) fn is_forgotten(device: &dyn Device, primary: &Candidate, backup: &Candidate) -> bool {
-    let has = |candidate: &Candidate| candidate.raw.features().has_incompat(incompat::FLEX_BG);
+    let has = |candidate: &Candidate| candidate.raw.features().has_incompat(Incompat::FLEX_BG);
     !has(primary) && has(backup) && most_tables_are_elsewhere(device, primary).unwrap_or(false)
 }
 

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use fsmend_base::InodeNo;
 use fsmend_device::Device;
 use fsmend_ext_format::checksum::{self, Checked};
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::geometry::Geometry;
 
 use super::Settled;
@@ -38,8 +38,8 @@ pub(super) fn taken_back(device: &dyn Device, primary: &Candidate, backup: &Cand
         return None;
     }
     let mut raw = primary.raw.clone();
-    let stored_seed = backup.raw.s_feature_incompat.get() & incompat::CSUM_SEED;
-    raw.s_feature_incompat.set(raw.s_feature_incompat.get() & !incompat::CSUM_SEED | stored_seed);
+    let stored_seed = backup.raw.s_feature_incompat.get() & Incompat::CSUM_SEED.bits();
+    raw.s_feature_incompat.set(raw.s_feature_incompat.get() & !Incompat::CSUM_SEED.bits() | stored_seed);
     (raw.s_uuid, raw.s_checksum_seed) = (backup.raw.s_uuid, backup.raw.s_checksum_seed);
     Some(primary.set_right(raw, device.len()))
 }
@@ -67,7 +67,7 @@ pub(super) fn with_seed_of_inodes(device: &dyn Device, primary: &Candidate) -> O
     let mut seeds = first.iter().filter_map(|(inode, record)| checksum::seed_of_inode(*inode, record));
     let seed = seeds.find(|seed| right_with(*seed, first) >= WITNESSES)?;
     let mut raw = primary.raw.clone();
-    raw.s_feature_incompat |= incompat::CSUM_SEED;
+    raw.s_feature_incompat |= Incompat::CSUM_SEED.bits();
     raw.s_checksum_seed = seed.into();
     let candidate = primary.set_right(raw.clone(), device.len());
     let geometry = candidate.geometry.clone().ok()?;
@@ -86,7 +86,7 @@ fn identity(candidate: &Candidate) -> Option<([u8; 16], u32)> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use fsmend_ext_format::features::{incompat, ro_compat};
+    use fsmend_ext_format::features::{Incompat, RoCompat};
     use fsmend_ext_format::superblock::RawSuperblock;
     use zerocopy::{FromBytes, IntoBytes};
 
@@ -95,7 +95,7 @@ mod tests {
 
     /// Images with each kind of checksum.
     fn images() -> [Image; 2] {
-        [Image::with_checksums(), Image::new(|raw| raw.s_feature_ro_compat += ro_compat::GDT_CSUM)]
+        [Image::with_checksums(), Image::new(|raw| raw.s_feature_ro_compat += RoCompat::GDT_CSUM.bits())]
     }
 
     /// Damages the primary; its checksum stays as it was.
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn a_seed_that_was_switched_on_by_accident_goes_again() {
         let mut image = Image::with_checksums();
-        damage(&mut image, |raw| raw.s_feature_incompat += incompat::CSUM_SEED);
+        damage(&mut image, |raw| raw.s_feature_incompat += Incompat::CSUM_SEED.bits());
         damage(&mut image, |raw| raw.s_uuid[3] ^= 0x40);
         let (settled, codes) = image.settle();
         assert_eq!(settled.ok().unwrap().geometry, image.geometry);

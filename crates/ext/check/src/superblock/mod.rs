@@ -27,7 +27,7 @@ use fsmend_device::{Device, foreign_mark};
 pub use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::problem::{Row, Value};
 use fsmend_engine::{Findings, Problem};
-use fsmend_ext_format::features::{Features, incompat, ro_compat};
+use fsmend_ext_format::features::{Features, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::settle::Unsound;
@@ -59,9 +59,8 @@ impl Settled {
 
     /// Takes back the recovery flag, once the journal has turned out to be clean.
     pub fn clear_recovery(&mut self) {
-        let bits = self.superblock.s_feature_incompat.get() & !incompat::RECOVER;
-        self.superblock.s_feature_incompat = bits.into();
-        self.geometry.features.incompat = bits;
+        self.superblock.s_feature_incompat &= !Incompat::RECOVER.bits();
+        self.geometry.features.incompat = self.superblock.features().incompat;
     }
 }
 
@@ -142,7 +141,7 @@ fn first_inode(device: &dyn Device, settled: &mut Settled, findings: &mut Findin
 /// Whether the feature that large files need is on; `first` is the first of them that does not show that it is.
 pub fn check_large_files(fs: &Fs<'_>, first: Option<InodeNo>, findings: &mut Findings) {
     let Some(inode) = first else { return };
-    if fs.geometry.features.has_ro_compat(ro_compat::LARGE_FILE) {
+    if fs.geometry.features.has_ro_compat(RoCompat::LARGE_FILE) {
         return;
     }
     let size = fs.read_inode(inode).and_then(Result::ok).map(|record| RawInode::from_record(&record).size());
@@ -202,7 +201,7 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
     if let Some(candidate) = &primary {
         let is_ext = candidate.raw.s_magic.get() == EXT_MAGIC;
         if is_ext
-            && candidate.raw.features().has_incompat(incompat::JOURNAL_DEV)
+            && candidate.raw.features().has_incompat(Incompat::JOURNAL_DEV)
             && is_journal_device(&candidate.raw)
         {
             return Err(refusal::journal_device(device));
@@ -223,7 +222,7 @@ fn choose(device: &dyn Device, findings: &mut Findings) -> Result<Candidate, Ref
         (Some(primary), Some(best))
             if primary.geometry.is_ok()
                 && primary.layout() == best.layout()
-                && stray_features(&primary, &best) == 0 =>
+                && stray_features(&primary, &best).is_empty() =>
         {
             Ok(primary)
         }
@@ -311,17 +310,17 @@ fn is_journal_device(raw: &RawSuperblock) -> bool {
 
 /// Features of a superblock with a wrong checksum that would end the check, and that a sound backup does not have: then
 /// the bits are damage, not a newer format.
-fn stray_features(primary: &Candidate, backup: &Candidate) -> u32 {
+fn stray_features(primary: &Candidate, backup: &Candidate) -> Incompat {
     let fatal = |candidate: &Candidate| {
-        candidate.raw.features().incompat & (!incompat::SUPPORTED | incompat::JOURNAL_DEV)
+        candidate.raw.features().incompat & (!Incompat::SUPPORTED | Incompat::JOURNAL_DEV)
     };
     let is_doubtful = primary.geometry.is_ok() && candidates::has_wrong_checksum(&primary.raw);
-    if is_doubtful { fatal(primary) & !fatal(backup) } else { 0 }
+    if is_doubtful { fatal(primary) & !fatal(backup) } else { Incompat::empty() }
 }
 
 fn raise_stray_features(primary: Option<&Candidate>, backup: &Candidate, findings: &mut Findings) {
-    let stray = primary.map_or(0, |primary| stray_features(primary, backup));
-    if stray != 0 {
+    let stray = primary.map_or(Incompat::empty(), |primary| stray_features(primary, backup));
+    if !stray.is_empty() {
         let bits = refusal::feature_bits(Features { incompat: stray, ..Features::default() });
         let problem = Problem::new(&problems::STRAY_FEATURES).block(BlockNo(backup.block));
         findings.raise(problem.stored(bits));
@@ -330,10 +329,10 @@ fn raise_stray_features(primary: Option<&Candidate>, backup: &Candidate, finding
 
 fn refuse_unknown(device: &dyn Device, raw: &RawSuperblock) -> Result<(), Refusal> {
     let features = raw.features();
-    if features.has_incompat(incompat::JOURNAL_DEV) {
+    if features.has_incompat(Incompat::JOURNAL_DEV) {
         return Err(refusal::journal_device(device));
     }
-    if features.incompat & !incompat::SUPPORTED != 0 {
+    if features.incompat.intersects(!Incompat::SUPPORTED) {
         return Err(refusal::unknown_feature(device, features));
     }
     Ok(())

@@ -2,25 +2,22 @@
 //! Why a device cannot be checked at all, in words.
 
 use fsmend_device::{Device, Mark, Remedy};
-use fsmend_ext_format::features::{Features, incompat};
+use fsmend_ext_format::features::{Features, Incompat};
 
 use crate::Refusal;
 
 /// Names of incompatible features that we do not check.
-const INCOMPAT_NAMES: &[(u32, &str)] =
-    &[(incompat::COMPRESSION, "compression"), (incompat::DIRDATA, "data in directory entries (dirdata)")];
+const INCOMPAT_NAMES: &[(Incompat, &str)] =
+    &[(Incompat::COMPRESSION, "compression"), (Incompat::DIRDATA, "data in directory entries (dirdata)")];
 
 /// The bits of `features` in plain words, `incompatible 0x20000000, read-only compatible 0x800`; empty when none is set.
 pub(super) fn feature_bits(features: Features) -> String {
-    let words = [
-        ("compatible", features.compat),
-        ("incompatible", features.incompat),
-        ("read-only compatible", features.ro_compat),
-    ];
+    let names = ["compatible", "incompatible", "read-only compatible"];
     let mut parts = Vec::new();
-    for (word, bits) in words {
+    for (word, bits) in names.into_iter().zip(features.words()) {
         for bit in (0..32).map(|shift| 1 << shift).filter(|bit| bits & bit != 0) {
-            let known = INCOMPAT_NAMES.iter().find(|(value, _)| word == "incompatible" && *value == bit);
+            let known =
+                INCOMPAT_NAMES.iter().find(|(value, _)| word == "incompatible" && value.bits() == bit);
             match known {
                 Some((_, name)) => parts.push((*name).to_owned()),
                 None => parts.push(format!("{word} {bit:#x}")),
@@ -31,7 +28,7 @@ pub(super) fn feature_bits(features: Features) -> String {
 }
 
 pub(super) fn unknown_feature(device: &dyn Device, features: Features) -> Refusal {
-    let unknown = Features { incompat: features.incompat & !incompat::SUPPORTED, ..Features::default() };
+    let unknown = Features { incompat: features.incompat & !Incompat::SUPPORTED, ..Features::default() };
     Refusal {
         code: "unknown-feature",
         message: format!(

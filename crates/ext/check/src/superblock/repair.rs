@@ -4,7 +4,7 @@
 use fsmend_base::SeededRandom;
 use fsmend_engine::{Findings, Part, Row};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{Features, incompat, ro_compat};
+use fsmend_ext_format::features::{Features, Incompat, RoCompat};
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
 use zerocopy::IntoBytes;
 
@@ -15,19 +15,19 @@ use crate::{extent, inline_data, links, xattr};
 
 /// Rows that ask for a feature, with the feature.
 const ASKING: [(&Row, Features); 5] = [
-    (&extent::problems::TREE_WITHOUT_FEATURE, incompatible(incompat::EXTENTS)),
-    (&inline_data::problems::FEATURE, incompatible(incompat::INLINE_DATA)),
-    (&xattr::problems::VALUE_INODE_FEATURE, incompatible(incompat::EA_INODE)),
-    (&problems::LARGE_FILE_MISSING, read_only(ro_compat::LARGE_FILE)),
-    (&links::problems::NLINK_FEATURE_MISSING, read_only(ro_compat::DIR_NLINK)),
+    (&extent::problems::TREE_WITHOUT_FEATURE, incompatible(Incompat::EXTENTS)),
+    (&inline_data::problems::FEATURE, incompatible(Incompat::INLINE_DATA)),
+    (&xattr::problems::VALUE_INODE_FEATURE, incompatible(Incompat::EA_INODE)),
+    (&problems::LARGE_FILE_MISSING, read_only(RoCompat::LARGE_FILE)),
+    (&links::problems::NLINK_FEATURE_MISSING, read_only(RoCompat::DIR_NLINK)),
 ];
 
-const fn incompatible(feature: u32) -> Features {
-    Features { compat: 0, incompat: feature, ro_compat: 0 }
+const fn incompatible(feature: Incompat) -> Features {
+    Features::from_words(0, feature.bits(), 0)
 }
 
-const fn read_only(feature: u32) -> Features {
-    Features { compat: 0, incompat: 0, ro_compat: feature }
+const fn read_only(feature: RoCompat) -> Features {
+    Features::from_words(0, 0, feature.bits())
 }
 
 /// The features that files were found to need.
@@ -57,14 +57,14 @@ pub(crate) fn identify(context: &mut RepairContext<'_>) {
     }
     superblock.s_uuid = fresh_uuid(superblock, context.fs.now);
     let features = superblock.features();
-    if features.metadata_csum() && !features.has_incompat(incompat::CSUM_SEED) {
+    if features.metadata_csum() && !features.has_incompat(Incompat::CSUM_SEED) {
         // All checksums hang on the old UUID: its seed is kept, as after a change of the UUID by the usual tools.
         superblock.s_checksum_seed = context.fs.geometry.checksum_seed.into();
-        superblock.s_feature_incompat |= incompat::CSUM_SEED;
+        superblock.s_feature_incompat |= Incompat::CSUM_SEED.bits();
         context.fs.geometry.features = superblock.features();
     }
     context.fs.geometry.uuid = superblock.s_uuid;
-    context.backups_lag |= features.has_ro_compat(ro_compat::GDT_CSUM);
+    context.backups_lag |= features.has_ro_compat(RoCompat::GDT_CSUM);
 }
 
 /// A UUID of the random kind (version 4), drawn from the contents of the superblock.
@@ -89,12 +89,12 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
     let superblock = &mut context.fs.superblock;
     let free_blocks = totals.free_units * unit;
     superblock.s_free_blocks_count_lo.set(free_blocks as u32);
-    if superblock.features().has_incompat(incompat::BIT64) {
+    if superblock.features().has_incompat(Incompat::BIT64) {
         superblock.s_free_blocks_count_hi.set((free_blocks >> 32) as u32);
     }
     let missing = context.repair_input.features;
-    superblock.s_feature_incompat.set(superblock.s_feature_incompat.get() | missing.incompat);
-    superblock.s_feature_ro_compat.set(superblock.s_feature_ro_compat.get() | missing.ro_compat);
+    superblock.s_feature_incompat |= missing.incompat.bits();
+    superblock.s_feature_ro_compat |= missing.ro_compat.bits();
     superblock.s_free_inodes_count.set(totals.free_inodes as u32);
     superblock.s_state.set((superblock.s_state.get() | state::VALID) & !state::ERRORS);
     forget_errors(superblock);
@@ -157,7 +157,8 @@ mod tests {
         let problem = |row| Problem::new(row).inode(InodeNo(12));
         findings.raise(problem(&extent::problems::TREE_WITHOUT_FEATURE));
         findings.raise(problem(&problems::LARGE_FILE_MISSING).observed(1u64 << 31));
-        let expected = Features { compat: 0, incompat: incompat::EXTENTS, ro_compat: ro_compat::LARGE_FILE };
+        let expected =
+            Features { incompat: Incompat::EXTENTS, ro_compat: RoCompat::LARGE_FILE, ..Features::default() };
         assert_eq!(missing_features(&findings), expected);
     }
 }

@@ -9,7 +9,7 @@ use fsmend_device::MemoryDevice;
 use fsmend_engine::Findings;
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::RawGroupDesc;
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_SIZE};
@@ -36,7 +36,7 @@ impl Image {
     /// As [`plain`](Self::plain), with checksums on all metadata.
     pub(crate) fn with_checksums() -> Image {
         Image::new(|raw| {
-            raw.s_feature_ro_compat += ro_compat::METADATA_CSUM;
+            raw.s_feature_ro_compat += RoCompat::METADATA_CSUM.bits();
             raw.s_checksum_type = 1;
         })
     }
@@ -100,7 +100,7 @@ impl Image {
 
     fn put_resize_inode(&mut self) {
         let geometry = self.geometry.clone();
-        if !geometry.features.has_compat(compat::RESIZE_INODE) {
+        if !geometry.features.has_compat(Compat::RESIZE_INODE) {
             return;
         }
         let double = self.free_block();
@@ -231,9 +231,9 @@ fn superblock() -> RawSuperblock {
     raw.s_rev_level = 1.into();
     raw.s_first_ino = 11.into();
     raw.s_inode_size = 128.into();
-    raw.s_feature_compat = compat::RESIZE_INODE.into();
-    raw.s_feature_incompat = incompat::FILETYPE.into();
-    raw.s_feature_ro_compat = ro_compat::SPARSE_SUPER.into();
+    raw.s_feature_compat = Compat::RESIZE_INODE.bits().into();
+    raw.s_feature_incompat = Incompat::FILETYPE.bits().into();
+    raw.s_feature_ro_compat = RoCompat::SPARSE_SUPER.bits().into();
     raw.s_uuid = *b"0123456789abcdef";
     raw.s_reserved_gdt_blocks = 2.into();
     raw

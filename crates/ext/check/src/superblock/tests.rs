@@ -6,7 +6,7 @@
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::MemoryDevice;
 use fsmend_engine::{Findings, Problem};
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::inode::RawInode;
 use fsmend_ext_format::superblock::RawSuperblock;
 
@@ -67,7 +67,7 @@ fn fields_that_can_be_mended() {
     // Names may fill their fields.
     raises(|raw| (raw.s_volume_name, raw.s_last_mounted) = ([b'x'; 16], [b'x'; 64]), &[]);
     let foreign = |raw: &mut RawSuperblock| {
-        raw.s_feature_incompat += incompat::EXTENTS;
+        raw.s_feature_incompat += Incompat::EXTENTS.bits();
         raw.s_creator_os = 7.into();
     };
     raises(foreign, &["creator"]);
@@ -145,21 +145,21 @@ fn blocks_that_hold_the_root_directory_are_not_reserved() {
 
 #[test]
 fn features_that_exclude_one_another() {
-    let seed = |raw: &mut RawSuperblock| raw.s_feature_incompat += incompat::CSUM_SEED;
+    let seed = |raw: &mut RawSuperblock| raw.s_feature_incompat += Incompat::CSUM_SEED.bits();
     raises(seed, &["seed-without-checksums"]);
     let wide = |raw: &mut RawSuperblock| {
-        raw.s_feature_incompat += incompat::BIT64;
+        raw.s_feature_incompat += Incompat::BIT64.bits();
         raw.s_desc_size = 64.into();
     };
     let (_, found) = Image::new(wide).settle();
     assert_eq!(found, [problems::WIDE_WITHOUT_EXTENTS.code]);
     raises(wide, &["contradicted", "primary-replaced"]);
-    let (_, found) = Image::new(|raw| raw.s_feature_incompat += incompat::META_BG).settle();
+    let (_, found) = Image::new(|raw| raw.s_feature_incompat += Incompat::META_BG.bits()).settle();
     assert!(found.contains(&problems::META_BG_RESIZE.code));
     assert_eq!(problems::CONTRADICTED.code, "ext.superblock.contradicted");
     raises(|raw| raw.s_rev_level = 0.into(), &["revision-features"]);
     let both = Image::new(|raw| {
-        raw.s_feature_ro_compat += ro_compat::METADATA_CSUM | ro_compat::GDT_CSUM;
+        raw.s_feature_ro_compat += RoCompat::METADATA_CSUM.bits() | RoCompat::GDT_CSUM.bits();
         raw.s_checksum_type = 1;
     });
     let (settled, found) = both.settle();
@@ -169,14 +169,14 @@ fn features_that_exclude_one_another() {
             .unwrap_or_else(|refusal| panic!("{refusal}"))
             .geometry
             .features
-            .has_ro_compat(ro_compat::GDT_CSUM)
+            .has_ro_compat(RoCompat::GDT_CSUM)
     );
 }
 
 #[test]
 fn a_primary_that_forgot_that_tables_lie_in_other_groups_is_replaced() {
-    let mut image = Image::new(|raw| raw.s_feature_incompat += incompat::FLEX_BG);
-    let forget = |raw: &mut RawSuperblock| raw.s_feature_incompat -= incompat::FLEX_BG;
+    let mut image = Image::new(|raw| raw.s_feature_incompat += Incompat::FLEX_BG.bits());
+    let forget = |raw: &mut RawSuperblock| raw.s_feature_incompat -= Incompat::FLEX_BG.bits();
     // Every table lies in its own group: the feature was switched off, and the backup does not know.
     image.change_superblock(forget);
     assert_eq!(image.settle().1, [""; 0]);
@@ -187,7 +187,7 @@ fn a_primary_that_forgot_that_tables_lie_in_other_groups_is_replaced() {
     }
     let (settled, found) = image.settle();
     assert_eq!(found, [problems::CONTRADICTED.code, problems::PRIMARY_REPLACED.code]);
-    assert!(settled.is_ok_and(|settled| settled.geometry.features.has_incompat(incompat::FLEX_BG)));
+    assert!(settled.is_ok_and(|settled| settled.geometry.features.has_incompat(Incompat::FLEX_BG)));
     // Of one group of three alone, it is the place that is wrong.
     image.put_desc(GroupNo(2), image.desc(GroupNo(2)), true);
     assert_eq!(image.settle().1, [""; 0]);
@@ -259,7 +259,7 @@ fn unknown_features() {
     raises(|raw| raw.s_feature_ro_compat += 0x0100_0000, &["unknown-feature"]);
     raises(|raw| raw.s_feature_compat += 0x0100_0000, &["unknown-feature"]);
     let mut image = Image::plain();
-    image.change_superblock(|raw| raw.s_feature_incompat += 0x2000_0000 | incompat::COMPRESSION);
+    image.change_superblock(|raw| raw.s_feature_incompat += 0x2000_0000 | Incompat::COMPRESSION.bits());
     let Err(refusal) = image.settle().0 else { panic!("not refused") };
     assert_eq!(refusal.code, "unknown-feature");
     assert!(refusal.message.contains("compression, incompatible 0x20000000"), "{refusal}");
@@ -267,7 +267,7 @@ fn unknown_features() {
 
 #[test]
 fn unknown_features_beside_a_wrong_checksum_are_damage() {
-    for bit in [0x2000_0000, incompat::JOURNAL_DEV] {
+    for bit in [0x2000_0000, Incompat::JOURNAL_DEV.bits()] {
         let mut image = Image::with_checksums();
         image.change_superblock(|raw| raw.s_feature_incompat += bit);
         assert!(image.settle().0.is_err(), "the checksum vouches for it");
@@ -294,9 +294,9 @@ fn unknown_features_beside_a_wrong_checksum_are_taken_out() {
 #[test]
 fn meta_block_groups_behind_the_end() {
     let image = Image::new(|raw| {
-        raw.s_feature_compat -= compat::RESIZE_INODE;
+        raw.s_feature_compat -= Compat::RESIZE_INODE.bits();
         raw.s_reserved_gdt_blocks = 0.into();
-        raw.s_feature_incompat += incompat::META_BG;
+        raw.s_feature_incompat += Incompat::META_BG.bits();
         raw.s_first_meta_bg = 2.into();
     });
     let (settled, found) = image.settle();
@@ -306,7 +306,7 @@ fn meta_block_groups_behind_the_end() {
             .unwrap_or_else(|refusal| panic!("{refusal}"))
             .geometry
             .features
-            .has_incompat(incompat::META_BG)
+            .has_incompat(Incompat::META_BG)
     );
 }
 
@@ -388,7 +388,7 @@ fn without_a_backup_there_is_nothing_to_be_done() {
     refuses(|raw| raw.s_rev_level = 7.into(), "superblock-unusable", &["bad-value", "unusable"]);
     refuses(|raw| raw.s_magic = 0.into(), "not-ext", &["unusable"]);
     let absurd = |raw: &mut RawSuperblock| {
-        raw.s_feature_incompat += incompat::BIT64;
+        raw.s_feature_incompat += Incompat::BIT64.bits();
         raw.s_desc_size = 64.into();
         raw.s_blocks_count_hi = u32::MAX.into();
     };
@@ -443,7 +443,7 @@ fn a_superblock_can_be_named() {
 #[test]
 fn large_files_need_their_feature() {
     for (features, expected) in
-        [(0, vec![problems::LARGE_FILE_MISSING.code]), (ro_compat::LARGE_FILE, vec![])]
+        [(0, vec![problems::LARGE_FILE_MISSING.code]), (RoCompat::LARGE_FILE.bits(), vec![])]
     {
         let mut image = Image::plain();
         image.change_superblock(|raw| raw.s_feature_ro_compat |= features);
@@ -473,7 +473,7 @@ fn other_contents_are_named() {
     assert_eq!(look(vec![0; 1 << 20]).code, "not-ext");
     let mut journal = Image::plain();
     journal.change_superblock(|raw| {
-        raw.s_feature_incompat = incompat::JOURNAL_DEV.into();
+        raw.s_feature_incompat = Incompat::JOURNAL_DEV.bits().into();
         raw.s_inodes_count = 0.into();
     });
     assert_eq!(look(journal.bytes).code, "journal-device");

@@ -6,7 +6,7 @@ use fsmend_engine::problem::{Problem, Value};
 use fsmend_engine::{Findings, Layer};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::encryption::CONTEXT_NAME;
-use fsmend_ext_format::features::compat;
+use fsmend_ext_format::features::Compat;
 use fsmend_ext_format::xattr::{Area, RawXattrHeader, XATTR_MAGIC, block_hash, name_index};
 
 use super::area::{self, Owner};
@@ -38,7 +38,7 @@ pub fn inspect_pointer(fs: &Fs<'_>, ino: InodeNo, file_acl: u64, findings: &mut 
         return None;
     }
     let block = BlockNo(file_acl);
-    if !fs.geometry.features.has_compat(compat::EXT_ATTR) {
+    if !fs.geometry.features.has_compat(Compat::EXT_ATTR) {
         findings.raise(Problem::new(&problems::POINTER_WITHOUT_FEATURE).inode(ino).stored(file_acl));
         return None;
     }

@@ -5,8 +5,8 @@ use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::encryption::{CONTEXT_NAME, Policy, parse_context};
-use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::features::Incompat;
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 use fsmend_ext_format::xattr::{Area, RawXattrHeader, XATTR_MAGIC, name_index};
 
 use super::in_inode::find_value;
@@ -33,7 +33,7 @@ pub fn inspect_encryption(
     findings: &mut Findings,
 ) -> EncryptionState {
     let mut inode = RawInode::from_record(record);
-    if !inode.has_flag(flags::ENCRYPT) {
+    if !inode.has_flag(InodeFlags::ENCRYPT) {
         return EncryptionState::Plain;
     }
     let own = in_inode.encryption_context.clone().and_then(|range| record.get(range));
@@ -47,7 +47,7 @@ pub fn inspect_encryption(
         }
         None => {
             findings.raise(Problem::new(&problems::ENCRYPTION_MISSING).inode(ino));
-            inode.clear_flag(flags::ENCRYPT);
+            inode.clear_flag(InodeFlags::ENCRYPT);
             inode.store(record);
             EncryptionState::Plain
         }
@@ -58,13 +58,13 @@ pub fn inspect_encryption(
 /// `None` when it is not encrypted, or has no context that can be understood.
 pub fn policy_of(fs: &Fs<'_>, record: &[u8]) -> Option<Policy> {
     let inode = RawInode::from_record(record);
-    if !inode.has_flag(flags::ENCRYPT) {
+    if !inode.has_flag(InodeFlags::ENCRYPT) {
         return None;
     }
     if let Some(range) = find_value(record, name_index::ENCRYPTION, CONTEXT_NAME) {
         return parse_context(record.get(range)?).ok();
     }
-    let wide = fs.geometry.features.has_incompat(incompat::BIT64) && !fs.geometry.hurd;
+    let wide = fs.geometry.features.has_incompat(Incompat::BIT64) && !fs.geometry.hurd;
     let pointer = Some(BlockNo(inode.file_acl(wide))).filter(|block| fs.is_valid_block(*block));
     let block = fs.read_block(pointer?).ok()?;
     if RawXattrHeader::from_block(&block).h_magic.get() != XATTR_MAGIC {

@@ -2,7 +2,7 @@
 //! Inodes that hold attribute values, as all attributes together say that they have to be.
 
 use fsmend_base::InodeNo;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 
 use super::value_mend::ValueMend;
 use crate::repair::RepairContext;
@@ -10,8 +10,8 @@ use crate::repair::RepairContext;
 impl ValueMend {
     fn apply(self, raw: &mut RawInode) {
         match self {
-            ValueMend::Flag => raw.set_flag(flags::EA_INODE),
-            ValueMend::Unflag => raw.clear_flag(flags::EA_INODE),
+            ValueMend::Flag => raw.set_flag(InodeFlags::EA_INODE),
+            ValueMend::Unflag => raw.clear_flag(InodeFlags::EA_INODE),
             ValueMend::Link => raw.i_links_count.set(1),
             ValueMend::References(count) => {
                 raw.i_ctime.set((count >> 32) as u32);
@@ -39,11 +39,11 @@ mod tests {
         let mut raw = RawInode::from_record(&[]);
         ValueMend::Flag.apply(&mut raw);
         ValueMend::References((3 << 32) + 7).apply(&mut raw);
-        assert!(raw.has_flag(flags::EA_INODE));
+        assert!(raw.has_flag(InodeFlags::EA_INODE));
         assert_eq!(ValueHolder::of(&raw).references, (3 << 32) + 7);
         ValueMend::Link.apply(&mut raw);
         assert_eq!(raw.i_links_count.get(), 1);
         ValueMend::Unflag.apply(&mut raw);
-        assert!(!raw.has_flag(flags::EA_INODE));
+        assert!(!raw.has_flag(InodeFlags::EA_INODE));
     }
 }

@@ -6,7 +6,7 @@ use fsmend_device::MemoryDevice;
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::{Findings, Row};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{Features, compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Features, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::GroupDesc;
 use fsmend_ext_format::inode::{RawInode, mode};
@@ -30,9 +30,9 @@ const INODES: u32 = 64;
 /// Every feature that concerns attributes.
 pub(crate) fn all_features() -> Features {
     Features {
-        compat: compat::EXT_ATTR,
-        incompat: incompat::EA_INODE | incompat::INLINE_DATA | incompat::ENCRYPT | incompat::EXTENTS,
-        ro_compat: ro_compat::METADATA_CSUM,
+        compat: Compat::EXT_ATTR,
+        incompat: Incompat::EA_INODE | Incompat::INLINE_DATA | Incompat::ENCRYPT | Incompat::EXTENTS,
+        ro_compat: RoCompat::METADATA_CSUM,
     }
 }
 

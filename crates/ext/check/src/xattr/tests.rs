@@ -7,8 +7,8 @@ use fsmend_device::MemoryDevice;
 use fsmend_engine::{Findings, Row};
 use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::encryption::Policy;
-use fsmend_ext_format::features::{Features, compat, incompat};
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags, mode};
+use fsmend_ext_format::features::{Compat, Features, Incompat};
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode, mode};
 use fsmend_ext_format::xattr::{Area, name_index};
 
 mod unseen;
@@ -275,9 +275,9 @@ fn pointers_to_blocks() {
     assert_eq!(judge(all_features(), 0), (None, vec![]));
     assert_eq!(judge(all_features(), 50), (Some(BLOCK), vec![]));
     assert_eq!(judge(all_features(), 999), (None, codes(&[&problems::POINTER_OUTSIDE])));
-    let bare = Features { compat: 0, ..all_features() };
+    let bare = Features { compat: Compat::empty(), ..all_features() };
     assert_eq!(judge(bare, 50), (None, codes(&[&problems::POINTER_WITHOUT_FEATURE])));
-    assert_eq!(bare.compat & compat::EXT_ATTR, 0);
+    assert!(!bare.compat.contains(Compat::EXT_ATTR));
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn reference_counts_of_blocks() {
 fn holder_record(references: u32) -> Vec<u8> {
     let mut record = file_record();
     edit(&mut record, |inode| {
-        inode.i_flags.set(flags::EA_INODE);
+        inode.set_flags(InodeFlags::EA_INODE);
         inode.i_atime.set(VALUE_HASH);
         inode.i_version.set(references);
         inode.i_size_lo.set(3000);
@@ -361,7 +361,7 @@ fn a_value_inode_that_cannot_be() {
 /// What holds `value` in the blocks of [`device_with_value`].
 fn holder_of(value: &[u8], hash: u32) -> RawInode {
     let mut inode = RawInode::from_record(&holder_record(1));
-    inode.set_flag(flags::EXTENTS);
+    inode.set_flag(InodeFlags::EXTENTS);
     inode.i_atime.set(hash);
     inode.i_size_lo.set(value.len() as u32);
     let pieces = [extent(0, 1, 40), extent(1, 2, 45)];
@@ -551,7 +551,7 @@ fn the_older_scheme_stores_a_parent_instead_of_a_hash() {
 fn value_inodes_need_their_feature() {
     let device = device_with_holder(&holder_record(1));
     let mut features = all_features();
-    features.incompat &= !incompat::EA_INODE;
+    features.incompat &= !Incompat::EA_INODE;
     let mut record = record_with(&referring(HOLDER.0, VALUE_HASH, 3000));
     let found = expect_in_inode(&device, features, &mut record, &[&problems::VALUE_INODE_FEATURE]);
     assert_eq!(found.value_inodes.len(), 1, "the attribute stays");
@@ -595,7 +595,7 @@ fn encrypted(context: Option<&[u8]>) -> Vec<u8> {
     let attribute =
         |value| Attribute { index: name_index::ENCRYPTION, name: b"c", value: Stored::Here(value) };
     let mut record = record_with(context.map(attribute).as_slice());
-    edit(&mut record, |inode| inode.i_flags.set(flags::ENCRYPT));
+    edit(&mut record, |inode| inode.set_flags(InodeFlags::ENCRYPT));
     record
 }
 

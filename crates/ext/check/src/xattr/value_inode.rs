@@ -9,8 +9,8 @@ use fsmend_engine::Findings;
 use fsmend_engine::problem::{Problem, Value};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::{ExtentHeader, extents};
-use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::features::Incompat;
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 use fsmend_ext_format::xattr::{CharSign, Entry, VALUE_SIZE_MAX, ValueHolder};
 
 use super::area::Owner;
@@ -55,7 +55,7 @@ pub(super) fn inspect_reference(
     if !is_file && (std::mem::replace(has_read, true) || !holds_value(fs, &inode)) {
         return bad(owner.problem_with(&problems::VALUE_INODE, entry).stored(number));
     }
-    let flagged = inode.has_flag(flags::EA_INODE);
+    let flagged = inode.has_flag(InodeFlags::EA_INODE);
     let expected = entry.hash_with_value_hash(holder.hash, CharSign::Unsigned);
     let matches =
         entry.hash == expected || entry.hash == entry.hash_with_value_hash(holder.hash, CharSign::Signed);
@@ -95,7 +95,7 @@ pub(super) fn inspect_reference(
 /// Whether blocks of the value are missing from a map that has no blocks of its own: the kernel reads no value with holes.
 fn lacks_blocks(fs: &Fs<'_>, inode: &RawInode, size: u32) -> bool {
     let header = ExtentHeader::parse(&inode.i_block).filter(|header| header.depth == 0);
-    let Some(header) = header.filter(|_| inode.has_flag(flags::EXTENTS)) else { return false };
+    let Some(header) = header.filter(|_| inode.has_flag(InodeFlags::EXTENTS)) else { return false };
     let is_possible = |block: u64| fs.is_valid_block(BlockNo(block));
     let mapped: u64 = extents(&inode.i_block, &header)
         .filter(|extent| is_possible(extent.physical) && is_possible(extent.physical_end().saturating_sub(1)))
@@ -106,7 +106,7 @@ fn lacks_blocks(fs: &Fs<'_>, inode: &RawInode, size: u32) -> bool {
 
 /// Whether what `inode` holds has the hash that it stores, so that it is the value of an attribute.
 pub(crate) fn holds_value(fs: &Fs<'_>, inode: &RawInode) -> bool {
-    let is_possible = fs.geometry.features.has_incompat(incompat::EA_INODE);
+    let is_possible = fs.geometry.features.has_incompat(Incompat::EA_INODE);
     is_possible && told_size(fs, inode, ValueHolder::of(inode).hash).is_some()
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn holds_value(fs: &Fs<'_>, inode: &RawInode) -> bool {
 /// its own is looked at: nearly all values have such a one.
 fn told_size(fs: &Fs<'_>, inode: &RawInode, hash: u32) -> Option<u32> {
     let size = u32::try_from(inode.size()).ok().filter(|size| (1..=READ_MAX).contains(size))?;
-    if !inode.has_flag(flags::EXTENTS) {
+    if !inode.has_flag(InodeFlags::EXTENTS) {
         return None;
     }
     let header = ExtentHeader::parse(&inode.i_block).filter(|header| header.depth == 0)?;
@@ -148,7 +148,7 @@ fn read_holder(fs: &Fs<'_>, owner: Owner, number: u32) -> Option<RawInode> {
 
 /// Raises what a repair mends without touching the entry.
 fn raise_mendable(fs: &Fs<'_>, owner: Owner, entry: &Entry<'_>, flagged: bool, findings: &mut Findings) {
-    if !fs.geometry.features.has_incompat(incompat::EA_INODE) {
+    if !fs.geometry.features.has_incompat(Incompat::EA_INODE) {
         let problem = owner.problem_with(&problems::VALUE_INODE_FEATURE, entry);
         findings.raise(problem.stored(entry.value_inode));
     }

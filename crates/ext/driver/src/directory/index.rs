@@ -9,7 +9,7 @@ use fsmend_ext_format::htree::{
     INDEX_ENTRY_LEN, IndexBlock, IndexEntry, NODE_COUNT_OFFSET, ROOT_INFO_LEN, ROOT_INFO_OFFSET, RootInfo,
     expected_limit, levels_max, tail_len,
 };
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::InodeFlags;
 use fsmend_vfs::{Errno, FileKind, Result};
 
 use super::block::{self, NewEntry};
@@ -342,7 +342,7 @@ impl Volume {
         let right: Vec<_> = right.iter().map(Hashed::entry).collect();
         let first = self.append_leaf(directory, &left)?;
         let second = self.append_leaf(directory, &right)?;
-        directory.raw.set_flag(flags::INDEX);
+        directory.raw.set_flag(InodeFlags::INDEX);
         let blocks = [first, second].map(|block| u32::try_from(block).unwrap_or(u32::MAX));
         self.write_root(
             directory,

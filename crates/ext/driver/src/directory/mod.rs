@@ -13,9 +13,9 @@ use fsmend_base::BlockNo;
 use fsmend_blockcache::Block;
 use fsmend_ext_format::checksum::{self, LEAF_TAIL_SIZE};
 use fsmend_ext_format::directory::{EntryLayout, file_type};
-use fsmend_ext_format::features::{compat, incompat};
+use fsmend_ext_format::features::{Compat, Incompat};
 use fsmend_ext_format::htree::{self, NODE_COUNT_OFFSET, RootInfo};
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::InodeFlags;
 use fsmend_ext_format::rext3::{self, DirectoryTail};
 use fsmend_vfs::{Errno, FileKind, InodeNo, Result};
 
@@ -63,7 +63,7 @@ impl Volume {
 
     /// The type byte of entries that lead to such a file.
     pub(crate) fn type_byte(&self, kind: FileKind) -> u8 {
-        if !self.geometry.features.has_incompat(incompat::FILETYPE) {
+        if !self.geometry.features.has_incompat(Incompat::FILETYPE) {
             return file_type::UNKNOWN;
         }
         match kind {
@@ -84,7 +84,7 @@ impl Volume {
 
     /// Whether the directory has an index that counts.
     fn is_indexed(&self, directory: &Inode) -> bool {
-        directory.raw.has_flag(flags::INDEX) && self.geometry.features.has_compat(compat::DIR_INDEX)
+        directory.raw.has_flag(InodeFlags::INDEX) && self.geometry.features.has_compat(Compat::DIR_INDEX)
     }
 
     fn part(&self, directory: &Inode, logical: u64, bytes: &[u8]) -> Part {
@@ -269,7 +269,7 @@ impl Volume {
                 Err(()) => return Err(self.broken(directory.number)),
             }
         }
-        let can_index = self.geometry.features.has_compat(compat::DIR_INDEX) && self.hash_of(b"x").is_some();
+        let can_index = self.geometry.features.has_compat(Compat::DIR_INDEX) && self.hash_of(b"x").is_some();
         if blocks == 1 && can_index {
             return self.make_index(directory, new);
         }

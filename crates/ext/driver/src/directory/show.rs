@@ -7,7 +7,7 @@
 
 use fsmend_base::InodeNo;
 use fsmend_ext_format::directory::{INLINE_PARENT_LEN, file_type};
-use fsmend_ext_format::features::compat;
+use fsmend_ext_format::features::Compat;
 use fsmend_vfs::{DirEntry, Errno, FileKind, Result, Visit};
 
 use super::{block, inline};
@@ -55,7 +55,7 @@ impl Volume {
             return self.show_inline(directory, cookie, visit);
         }
         let blocks = self.directory_blocks(directory);
-        let uses_hashes = self.geometry.features.has_compat(compat::DIR_INDEX)
+        let uses_hashes = self.geometry.features.has_compat(Compat::DIR_INDEX)
             && (blocks <= 1 || self.is_indexed(directory));
         let version =
             if self.is_indexed(directory) { self.version_of(directory)? } else { self.hash_version };
@@ -179,7 +179,7 @@ impl Volume {
     fn show_inline(&mut self, directory: &Inode, cookie: u64, visit: &mut Visitor<'_>) -> Result<()> {
         let chains = self.areas(directory).chains;
         let version = self.hash_version;
-        if self.geometry.features.has_compat(compat::DIR_INDEX) && self.hash_with(version, b"x").is_some() {
+        if self.geometry.features.has_compat(Compat::DIR_INDEX) && self.hash_with(version, b"x").is_some() {
             let mut items = Vec::new();
             for chain in chains {
                 self.items_of(directory, version, &chain, &mut items)?;

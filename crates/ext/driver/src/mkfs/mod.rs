@@ -13,7 +13,7 @@ use std::sync::Arc;
 use fsmend_base::{BlockNo, GroupNo};
 use fsmend_device::WritableDevice;
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::compat;
+use fsmend_ext_format::features::Compat;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{BG_INODE_ZEROED, GroupDesc, RawGroupDesc};
 use fsmend_ext_format::inode::special;
@@ -283,10 +283,10 @@ impl Maker<'_> {
         volume.survey_groups()?;
         self.write_bitmaps(volume, places)?;
         self.make_root(volume)?;
-        if self.geometry.features.has_compat(compat::RESIZE_INODE) {
+        if self.geometry.features.has_compat(Compat::RESIZE_INODE) {
             self.make_resize_inode(volume)?;
         }
-        if self.geometry.features.has_compat(compat::ORPHAN_FILE) {
+        if self.geometry.features.has_compat(Compat::ORPHAN_FILE) {
             self.make_orphan_file(volume)?;
         }
         if journal_blocks > 0 {
@@ -440,5 +440,5 @@ impl Maker<'_> {
 
 /// Whether a journal is wanted.
 fn has_journal(superblock: &RawSuperblock) -> bool {
-    superblock.features().has_compat(compat::HAS_JOURNAL)
+    superblock.features().has_compat(Compat::HAS_JOURNAL)
 }

@@ -27,7 +27,7 @@ impl Maker<'_> {
         inode.raw.i_links_count.set(1);
         inode.raw.i_generation.set(0);
         // Its map is one of pointers everywhere.
-        inode.raw.clear_flag(fsmend_ext_format::inode::flags::EXTENTS);
+        inode.raw.clear_flag(fsmend_ext_format::inode::InodeFlags::EXTENTS);
         inode.raw.i_block.fill(0);
         let ask = Ask {
             inode: number,

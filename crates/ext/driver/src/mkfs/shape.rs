@@ -2,7 +2,7 @@
 //! What the superblock of a new file system says: from options, and from the size where there are none, by the rules that mke2fs follows.
 
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::htree::hash_version;
 use fsmend_ext_format::rext3;
@@ -110,46 +110,46 @@ fn base_superblock(block_size: u32, blocks: u64, options: &Options) -> Result<Ra
 }
 
 fn set_features(raw: &mut RawSuperblock, options: &Options) -> Result<(), MkfsError> {
-    let mut compatible = compat::EXT_ATTR | compat::DIR_INDEX;
-    let mut incompatible = incompat::FILETYPE;
-    let mut read_only = ro_compat::SPARSE_SUPER | ro_compat::LARGE_FILE;
+    let mut compatible = Compat::EXT_ATTR | Compat::DIR_INDEX;
+    let mut incompatible = Incompat::FILETYPE;
+    let mut read_only = RoCompat::SPARSE_SUPER | RoCompat::LARGE_FILE;
     if options.kind != Kind::Ext2 && options.journal_blocks != Some(0) {
-        compatible |= compat::HAS_JOURNAL;
+        compatible |= Compat::HAS_JOURNAL;
     }
     if options.kind == Kind::Ext4 {
-        incompatible |= incompat::EXTENTS | incompat::BIT64 | incompat::FLEX_BG;
-        read_only |= ro_compat::HUGE_FILE | ro_compat::DIR_NLINK | ro_compat::METADATA_CSUM;
+        incompatible |= Incompat::EXTENTS | Incompat::BIT64 | Incompat::FLEX_BG;
+        read_only |= RoCompat::HUGE_FILE | RoCompat::DIR_NLINK | RoCompat::METADATA_CSUM;
         if options.inode_size > 128 {
-            read_only |= ro_compat::EXTRA_ISIZE;
+            read_only |= RoCompat::EXTRA_ISIZE;
         }
         raw.s_desc_size.set(64);
         raw.s_log_groups_per_flex = LOG_GROUPS_PER_FLEX;
         raw.s_checksum_type = CHECKSUM_CRC32C;
     }
     if options.kind == Kind::Rext3 {
-        incompatible |= incompat::REXT3;
+        incompatible |= Incompat::REXT3;
         raw.s_rext3_magic.set(rext3::SUPERBLOCK_MAGIC);
     }
     if options.kind == Kind::Rext3 && (options.resize_inode || options.orphan_file) {
         return Err(MkfsError::Option("rext3 has neither a resize inode nor an orphan file"));
     }
     if options.resize_inode {
-        compatible |= compat::RESIZE_INODE;
+        compatible |= Compat::RESIZE_INODE;
     }
     // Without a journal, nothing would be found in it after a crash.
-    if options.orphan_file && compatible & compat::HAS_JOURNAL != 0 {
-        compatible |= compat::ORPHAN_FILE;
+    if options.orphan_file && compatible.contains(Compat::HAS_JOURNAL) {
+        compatible |= Compat::ORPHAN_FILE;
     }
     if options.checksum_seed {
         if options.kind != Kind::Ext4 {
             return Err(MkfsError::Option("only ext4 has checksums with a seed"));
         }
-        incompatible |= incompat::CSUM_SEED;
+        incompatible |= Incompat::CSUM_SEED;
         raw.s_checksum_seed.set(checksum::uuid_seed(&options.uuid));
     }
-    raw.s_feature_compat.set(compatible);
-    raw.s_feature_incompat.set(incompatible);
-    raw.s_feature_ro_compat.set(read_only);
+    raw.s_feature_compat.set(compatible.bits());
+    raw.s_feature_incompat.set(incompatible.bits());
+    raw.s_feature_ro_compat.set(read_only.bits());
     Ok(())
 }
 
@@ -163,8 +163,9 @@ fn set_reserved(raw: &mut RawSuperblock, blocks: u64, groups: u64) {
     let groups_then = blocks_then.div_ceil(u64::from(raw.s_blocks_per_group.get()).max(1));
     let more = groups_then.div_ceil(per_block).saturating_sub(groups.div_ceil(per_block));
     raw.s_reserved_gdt_blocks.set(more.min(block_size / 4) as u16);
-    let resize_inode = if more > 0 { compat::RESIZE_INODE } else { 0 };
-    raw.s_feature_compat.set(raw.s_feature_compat.get() & !compat::RESIZE_INODE | resize_inode);
+    let mut compatible = raw.features().compat;
+    compatible.set(Compat::RESIZE_INODE, more > 0);
+    raw.s_feature_compat.set(compatible.bits());
 }
 
 /// Cuts the blocks in groups; returns how many blocks are used, which is fewer where a last group would be too short.
@@ -268,7 +269,8 @@ fn journal_blocks(raw: &mut RawSuperblock, blocks: u64, options: &Options) -> Re
     let count = options.journal_blocks.unwrap_or(usual);
     if count == 0 {
         // An orphan file would be of no use without one.
-        let features = raw.s_feature_compat.get() & !(compat::HAS_JOURNAL | compat::ORPHAN_FILE);
+        let features =
+            raw.s_feature_compat.get() & !(Compat::HAS_JOURNAL.bits() | Compat::ORPHAN_FILE.bits());
         raw.s_feature_compat.set(features);
     } else if count < 1024 || u64::from(count) > blocks / 2 {
         return Err(MkfsError::Option("the journal has to have from 1024 blocks to half of all"));

@@ -8,7 +8,7 @@ use super::{
     Checked, bitmap, crc16, crc32c, directory_leaf, extent_block, group_desc, has_leaf_tail, htree, inode,
     inode_seed, mmp_block, orphan_block, seed_of_inode, superblock, uuid_seed, xattr_block,
 };
-use crate::features::{Features, incompat, ro_compat};
+use crate::features::{Features, Incompat, RoCompat};
 use crate::superblock::RawSuperblock;
 
 /// Bytes that are not zero: offset, how often repeated, in hexadecimal.
@@ -45,9 +45,10 @@ fn check_values_of_the_two_polynomials() {
 fn superblock_and_descriptors() {
     let raw = RawSuperblock::read_from_bytes(&bytes(1024, SUPERBLOCK)).expect("1024 bytes");
     assert!(superblock(&raw).is_right());
-    let wide = Features { incompat: incompat::BIT64, ro_compat: ro_compat::METADATA_CSUM, compat: 0 };
+    let wide =
+        Features { incompat: Incompat::BIT64, ro_compat: RoCompat::METADATA_CSUM, ..Features::default() };
     right(group_desc(wide, uuid_seed(&UUID), &UUID, GroupNo(0), &bytes(64, DESC)));
-    let old = Features { ro_compat: ro_compat::GDT_CSUM, ..Features::default() };
+    let old = Features { ro_compat: RoCompat::GDT_CSUM, ..Features::default() };
     right(group_desc(old, 0, &UUID, GroupNo(1), &bytes(32, GDT_DESC)));
     assert_eq!(group_desc(Features::default(), 0, &UUID, GroupNo(1), &bytes(32, GDT_DESC)), None);
 }

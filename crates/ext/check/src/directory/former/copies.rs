@@ -7,7 +7,7 @@ use std::ops::Range;
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_ext_format::checksum::{directory_leaf, has_leaf_tail, inode_seed};
 use fsmend_ext_format::directory::{Entries, Entry, EntryLayout, entries_len};
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 
 use super::layout;
 use crate::Fs;
@@ -97,14 +97,14 @@ pub(super) fn of_lost(fs: &Fs<'_>, directories: &BTreeSet<InodeNo>, found: &mut 
     for inode in directories {
         let Some(Ok(record)) = fs.read_inode(*inode) else { continue };
         let mut raw = RawInode::from_record(&record);
-        let is_mapped = !raw.has_flag(flags::INLINE_DATA) && raw.file_type() != mode::SYMLINK;
+        let is_mapped = !raw.has_flag(InodeFlags::INLINE_DATA) && raw.file_type() != mode::SYMLINK;
         if !is_mapped || left == 0 {
             continue;
         }
-        if raw.has_flag(flags::EXTENTS) && raw.i_block.get(EXTENT_DEPTH) != Some(&[0, 0]) {
+        if raw.has_flag(InodeFlags::EXTENTS) && raw.i_block.get(EXTENT_DEPTH) != Some(&[0, 0]) {
             continue;
         }
-        if !raw.has_flag(flags::EXTENTS) {
+        if !raw.has_flag(InodeFlags::EXTENTS) {
             raw.i_block[DIRECT_BYTES..].fill(0);
         }
         let runs = map::read(&overlay, &raw).runs;

@@ -23,7 +23,7 @@ use fsmend_engine::{FormerName, Witness};
 use fsmend_ext_format::directory::{
     Entries, EntryHeader, EntryLayout, entries_len, file_type, has_file_types,
 };
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 
 use self::copies::{Copy, is_index_root};
 use self::mentions::Mention;
@@ -264,7 +264,7 @@ impl Search<'_> {
         let holder = owner
             .or_else(|| copies::owner_by_checksum(self.fs, &bytes, lost, checksums_left))
             .or_else(|| self.common_parent(entries, layout));
-        let may_be_encrypted = self.fs.geometry.features.has_incompat(incompat::ENCRYPT);
+        let may_be_encrypted = self.fs.geometry.features.has_incompat(Incompat::ENCRYPT);
         let fits = |inode: InodeNo, byte: u8| wanted.fits(inode, byte);
         mentions::visit(entries, (layout, first), &fits, &mut |mention| {
             if may_be_encrypted && std::str::from_utf8(mention.name).is_err() {

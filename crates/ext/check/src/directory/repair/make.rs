@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::inodes::{InodeFact, Kind};
-use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::inode::{BASE_INODE_SIZE, RawInode, flags, mode, special};
+use fsmend_ext_format::features::Incompat;
+use fsmend_ext_format::inode::{BASE_INODE_SIZE, InodeFlags, RawInode, mode, special};
 use zerocopy::FromZeros;
 
 use crate::directory::params::DirectoryParams;
@@ -52,7 +52,7 @@ pub(super) fn directory(
         return false;
     }
     context.write_block(block, &leaf::empty(&params, Some(parent)));
-    if context.fs.counts_quota() && quota::counts(&context.fs, inode, raw.i_flags.get()) {
+    if context.fs.counts_quota() && quota::counts(&context.fs, inode, raw.flags()) {
         let owner = quota::owner_of(&raw);
         context.repair_input.quota.charge_many(owner, 0, 1);
     }
@@ -66,8 +66,8 @@ fn record(context: &RepairContext<'_>, permissions: u16) -> Vec<u8> {
     raw.i_mode.set(mode::DIRECTORY | permissions);
     raw.i_links_count.set(2);
     raw.set_size(u64::from(geometry.block_size));
-    if geometry.features.has_incompat(incompat::EXTENTS) {
-        raw.set_flag(flags::EXTENTS);
+    if geometry.features.has_incompat(Incompat::EXTENTS) {
+        raw.set_flag(InodeFlags::EXTENTS);
     }
     let now = context.fs.now as u32;
     raw.i_atime.set(now);
@@ -94,7 +94,7 @@ pub(super) fn take_back(context: &mut RepairContext<'_>, inode: InodeNo) {
     let raw = map.raw();
     context.remove_blocks(&mut map, 0, u64::MAX);
     map.nodes.iter().for_each(|block| context.free_blocks(BlockNo(*block), 1));
-    if context.fs.counts_quota() && quota::counts(&context.fs, inode, raw.i_flags.get()) {
+    if context.fs.counts_quota() && quota::counts(&context.fs, inode, raw.flags()) {
         let geometry = &context.fs.geometry;
         let owner = quota::owner_of(&raw);
         context.repair_input.quota.discharge(owner, bytes_of(geometry, &raw), 1);

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::pool::Stage;
-use fsmend_ext_format::features::incompat;
+use fsmend_ext_format::features::Incompat;
 
 use super::Directory;
 use crate::Fs;
@@ -95,9 +95,8 @@ fn rewrite_all(context: &mut RepairContext<'_>, directories: &[InodeNo]) {
 pub(crate) fn mend(context: &mut RepairContext<'_>) {
     let names = std::mem::take(&mut context.repair_input.names);
     if names.needs_large_dir {
-        let set = context.fs.superblock.s_feature_incompat.get() | incompat::LARGEDIR;
-        context.fs.superblock.s_feature_incompat.set(set);
-        context.fs.geometry.features.incompat |= incompat::LARGEDIR;
+        context.fs.superblock.s_feature_incompat |= Incompat::LARGEDIR.bits();
+        context.fs.geometry.features.incompat |= Incompat::LARGEDIR;
     }
     let mut elsewhere: BTreeMap<InodeNo, Vec<InodeNo>> = BTreeMap::new();
     for (holder, child) in names.names_elsewhere {

@@ -3,8 +3,8 @@
 
 use std::mem::offset_of;
 
-use fsmend_ext_format::features::incompat;
-use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode, flags};
+use fsmend_ext_format::features::Incompat;
+use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode};
 use fsmend_ext_format::xattr::{Area, Entry, RawXattrEntry, inode_area_start, name_index, padded};
 
 use crate::Fs;
@@ -14,9 +14,9 @@ pub(super) fn outlined(fs: &Fs<'_>, record: &[u8]) -> Vec<u8> {
     let mut outlined = without_data(record);
     let mut raw = RawInode::from_record(&outlined);
     raw.i_block = [0; I_BLOCK_LEN];
-    raw.clear_flag(flags::INLINE_DATA);
-    if fs.geometry.features.has_incompat(incompat::EXTENTS) {
-        raw.set_flag(flags::EXTENTS);
+    raw.clear_flag(InodeFlags::INLINE_DATA);
+    if fs.geometry.features.has_incompat(Incompat::EXTENTS) {
+        raw.set_flag(InodeFlags::EXTENTS);
     }
     raw.store(&mut outlined);
     outlined

@@ -3,7 +3,7 @@
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::inodes::Kind;
-use fsmend_ext_format::inode::flags;
+use fsmend_ext_format::inode::InodeFlags;
 
 use super::contents::{Contents, NameRef, NewName};
 use super::htree::{self, Sorted};
@@ -162,8 +162,9 @@ fn put(
         places.push(place);
     }
     let mut raw = map.raw();
-    raw.clear_flag(flags::INDEX);
-    raw.set_flag(if indexed { flags::INDEX } else { 0 });
+    let mut flags = raw.flags();
+    flags.set(InodeFlags::INDEX, indexed);
+    raw.set_flags(flags);
     raw.set_size(count.saturating_mul(u64::from(context.fs.geometry.block_size)));
     raw.store(&mut map.record);
     let mut shorter = map.clone();

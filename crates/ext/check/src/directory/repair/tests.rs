@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use fsmend_ext_format::features::{compat, incompat, ro_compat};
-use fsmend_ext_format::inode::{RawInode, flags, mode};
+use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 
 use crate::directory::problems as rows;
 use crate::directory::testing::{BLOCK, World};
@@ -121,8 +121,8 @@ fn directories_without_a_name_go_to_lost_and_found() {
 fn files_without_a_name_go_to_lost_and_found_and_empty_ones_away() {
     let mut world = World::plain();
     world.entries(2, 40, &[(2, "."), (2, ".."), (11, "lost+found"), (12, "d")]);
-    world.inode(15, mode::REGULAR, 0, 1, &[60]);
-    world.inode(16, mode::FIFO, 0, 1, &[]);
+    world.inode(15, mode::REGULAR, InodeFlags::empty(), 1, &[60]);
+    world.inode(16, mode::FIFO, InodeFlags::empty(), 1, &[]);
     repair(&mut world);
     assert_eq!(world.names(11), names(&[("#15", 15), ("#16", 16)]), "a pipe is all that it can be");
     assert_eq!(raw(&mut world, 13).i_mode.get(), 0);
@@ -139,15 +139,15 @@ fn a_name_that_is_taken_gets_a_suffix() {
 
 #[test]
 fn a_full_lost_and_found_grows() {
-    for ro in [0, ro_compat::METADATA_CSUM] {
-        let mut world = World::new(compat::DIR_INDEX, 0, ro);
+    for ro in [RoCompat::empty(), RoCompat::METADATA_CSUM] {
+        let mut world = World::new(Compat::DIR_INDEX, Incompat::empty(), ro);
         let long = "x".repeat(200);
         let filler: Vec<String> = (0..4).map(|index| format!("{long}{index}")).collect();
         let mut entries = vec![(11, "."), (2, "..")];
         entries.extend(filler.iter().map(|name| (13, name.as_str())));
         world.entries(11, 41, &entries);
         for inode in 15..32 {
-            world.inode(inode, mode::REGULAR, 0, 1, &[60 + inode]);
+            world.inode(inode, mode::REGULAR, InodeFlags::empty(), 1, &[60 + inode]);
         }
         repair(&mut world);
         assert_eq!(world.names(11).iter().filter(|(name, _)| name.starts_with('#')).count(), 17);
@@ -157,8 +157,8 @@ fn a_full_lost_and_found_grows() {
 
 #[test]
 fn lost_and_found_is_made_when_there_is_none() {
-    for features in [0, incompat::EXTENTS] {
-        let mut world = World::new(0, features, 0);
+    for features in [Incompat::empty(), Incompat::EXTENTS] {
+        let mut world = World::new(Compat::empty(), features, RoCompat::empty());
         world.entries(2, 40, &[(2, "."), (2, ".."), (12, "d"), (13, "f")]);
         repair(&mut world);
         let root = world.names(2);
@@ -172,7 +172,7 @@ fn lost_and_found_is_made_when_there_is_none() {
 #[test]
 fn what_is_not_lost_and_found_gives_up_the_name() {
     let mut world = World::plain();
-    world.inode(13, mode::REGULAR, 0, 1, &[70]);
+    world.inode(13, mode::REGULAR, InodeFlags::empty(), 1, &[70]);
     world.entries(2, 40, &[(2, "."), (2, ".."), (11, "x"), (12, "d"), (13, "lost+found")]);
     repair(&mut world);
     let root = world.names(2);
@@ -214,8 +214,8 @@ fn without_room_names_go_to_the_root() {
 
 #[test]
 fn an_inline_directory_that_no_longer_fits_moves_to_a_block() {
-    let mut world = World::new(0, incompat::INLINE_DATA | incompat::EXTENTS, 0);
-    world.inode(14, mode::DIRECTORY, flags::INLINE_DATA, 2, &[]);
+    let mut world = World::new(Compat::empty(), Incompat::INLINE_DATA | Incompat::EXTENTS, RoCompat::empty());
+    world.inode(14, mode::DIRECTORY, InodeFlags::INLINE_DATA, 2, &[]);
     world.edit(14, |raw| {
         raw.i_size_lo.set(60);
         raw.i_block[0] = 12;
@@ -232,7 +232,7 @@ fn an_inline_directory_that_no_longer_fits_moves_to_a_block() {
     record[180..184].copy_from_slice(b"data");
     repair(&mut world);
     assert_eq!(world.names(14), names(&[("a", 13)]));
-    assert!(!raw(&mut world, 14).has_flag(flags::INLINE_DATA));
+    assert!(!raw(&mut world, 14).has_flag(InodeFlags::INLINE_DATA));
 }
 
 #[test]
@@ -240,26 +240,26 @@ fn an_index_is_made_anew_with_all_names() {
     let mut world = World::checksummed();
     let all: Vec<String> = (0..120).map(|index| format!("a-rather-long-name-{index}")).collect();
     let list: Vec<(u32, &str)> = all.iter().map(|name| (13, name.as_str())).collect();
-    world.inode(14, mode::REGULAR, 0, 1, &[]);
+    world.inode(14, mode::REGULAR, InodeFlags::empty(), 1, &[]);
     world.indexed(12, &[42, 50, 51, 52, 53, 54, 55], &list);
     assert!(world.codes().is_empty());
     for damage in [24, 28, 30, 36, 44, 50] {
         world.block(42)[damage] ^= 0x11;
         repair(&mut world);
         assert_eq!(world.names(12).len(), 120);
-        assert!(raw(&mut world, 12).has_flag(flags::INDEX));
+        assert!(raw(&mut world, 12).has_flag(InodeFlags::INDEX));
     }
 }
 
 #[test]
 fn a_short_directory_needs_no_index() {
     let mut world = World::plain();
-    world.inode(14, mode::REGULAR, 0, 1, &[]);
+    world.inode(14, mode::REGULAR, InodeFlags::empty(), 1, &[]);
     world.indexed(12, &[42, 50, 51], &[(13, "alpha"), (13, "beta")]);
     world.block(42)[30] = 9;
     repair(&mut world);
     let raw = raw(&mut world, 12);
-    assert!(!raw.has_flag(flags::INDEX));
+    assert!(!raw.has_flag(InodeFlags::INDEX));
     assert_eq!((raw.size(), raw.i_blocks_lo.get()), (BLOCK as u64, 2));
     assert_eq!(world.names(12), names(&[("alpha", 13), ("beta", 13)]));
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::Findings;
 use fsmend_engine::inodes::Kind;
-use fsmend_ext_format::inode::{RawInode, flags};
+use fsmend_ext_format::inode::{InodeFlags, RawInode};
 
 use super::{RepairContext, seed_of};
 use crate::inode::{self, Inspection, MapRun};
@@ -65,7 +65,7 @@ impl FileMap {
             nodes: found.map_blocks,
             xattr_block: found.xattr_block,
         };
-        (has_map && !raw.has_flag(flags::INLINE_DATA)).then_some(map)
+        (has_map && !raw.has_flag(InodeFlags::INLINE_DATA)).then_some(map)
     }
 
     /// The fixed fields of the record.
@@ -146,7 +146,7 @@ impl RepairContext<'_> {
         let old = map.nodes.iter().copied().collect();
         let mut nodes = Nodes { old, taken: Vec::new(), goal, inode: map.inode, writes: Vec::new() };
         let mut raw = map.raw();
-        let built = if raw.has_flag(flags::EXTENTS) {
+        let built = if raw.has_flag(InodeFlags::EXTENTS) {
             extents::build(self, &map.runs, &mut nodes, seed_of(&self.fs, map.inode, &map.record))
         } else {
             pointers::build(self, &map.runs, &mut nodes, &raw)
@@ -265,7 +265,7 @@ impl RepairContext<'_> {
         }
         let Some(before) = before.filter(|_| self.fs.counts_quota()) else { return };
         let (old, new) = (RawInode::from_record(before), RawInode::from_record(&settled));
-        if quota::counts(&self.fs, inode, new.i_flags.get()) {
+        if quota::counts(&self.fs, inode, new.flags()) {
             let geometry = &self.fs.geometry;
             let owner = quota::owner_of(&new);
             self.repair_input.quota.recharge(owner, bytes_of(geometry, &old), bytes_of(geometry, &new));

@@ -7,7 +7,7 @@ use fsmend_engine::inodes::{InodeFact, InodeTable};
 use fsmend_engine::origins::Origin;
 use fsmend_engine::pool::PoolConfig;
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::features::ro_compat;
+use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::inode::mode;
 
 use super::*;
@@ -121,7 +121,7 @@ fn a_tree_grows_and_shrinks() {
     for checksums in [false, true] {
         let mut bench = Bench::new();
         if checksums {
-            bench.features().ro_compat |= ro_compat::METADATA_CSUM;
+            bench.features().ro_compat |= RoCompat::METADATA_CSUM;
         }
         let raw = tree(mode::REGULAR, 0, &[extent(0, 200, 100)], 200, 0);
         mend(&mut bench, &raw, |context| {
@@ -165,7 +165,7 @@ fn indirect_blocks_come_and_go() {
 #[test]
 fn with_clusters_a_block_goes_where_its_cluster_lies() {
     let mut bench = Bench::new();
-    bench.features().ro_compat |= ro_compat::BIGALLOC;
+    bench.features().ro_compat |= RoCompat::BIGALLOC;
     bench.geometry.cluster_blocks = 4;
     let raw = tree(mode::DIRECTORY, 0, &[extent(0, 3, 100)], 4, 0);
     let mut raw = raw;

@@ -223,7 +223,7 @@ fn a_list_whose_name_length_hides_an_overwritten_end_is_a_list_again() {
 fn a_value_whose_blocks_are_gone_is_no_value() {
     for (entries, physical, is_kept) in [(1, 30, true), (1, 60_000_000, false), (0, 0, false)] {
         let mut inode = RawInode::from_record(&holder_record(1));
-        inode.i_flags = (inode.i_flags.get() | fsmend_ext_format::inode::flags::EXTENTS).into();
+        inode.set_flag(fsmend_ext_format::inode::InodeFlags::EXTENTS);
         inode.i_block = [0; 60];
         inode.i_block[..8].copy_from_slice(&[0x0A, 0xF3, entries, 0, 4, 0, 0, 0]);
         inode.i_block[16..18].copy_from_slice(&3_u16.to_le_bytes());
