@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::Arc;
 
 use fsmend_base::SeededRandom;
@@ -13,7 +12,7 @@ use fsmend_engine::{Row, Severity};
 use fsmend_testkit::crash::Case;
 use fsmend_testkit::flawed::Flawed;
 use fsmend_testkit::host::skip;
-use fsmend_testkit::ufs::checked::{check, codes, image, memory, plan, plan_of, repaired, with};
+use fsmend_testkit::ufs::checked::{check, codes, folder, image, memory, plan, plan_of, repaired, with};
 use fsmend_testkit::ufs::{Image, KINDS, Kind, Make, Node, peers, tree};
 use fsmend_ufs_check::rows;
 use fsmend_ufs_format::group::{bit, set_bit};
@@ -393,8 +392,7 @@ fn every_damage_is_found_and_mended_in_one_run() {
 #[test]
 fn fsck_ffs_says_what_the_rows_name() {
     let test = "fsck_ffs_says_what_the_rows_name";
-    let folder = std::env::temp_dir().join(format!("fsmend-{test}-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
+    let folder = folder(test);
     let mut silent = Vec::new();
     // fsck_ffs refuses the other byte order, and UFS2 where makefs puts its superblock.
     let is_judged = |(row, make, _): &&Damage| !row.messages.is_empty() && make.version == Version::Ufs1;
@@ -410,7 +408,6 @@ fn fsck_ffs_says_what_the_rows_name() {
             silent.push(format!("{}: {:?}: {}", row.code, row.messages, answer.printed));
         }
     }
-    fs::remove_dir_all(&folder).unwrap();
     assert!(silent.is_empty(), "{}", silent.join("\n"));
 }
 

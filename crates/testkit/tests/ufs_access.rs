@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fsmend_blockcache::acl::{ACCESS, Acl, DEFAULT, Entry, Tag};
 use fsmend_device::{WritableDevice, WritableMemory};
 use fsmend_testkit::driver::NOW;
-use fsmend_testkit::ufs::checked::{check, codes, folder};
+use fsmend_testkit::ufs::checked::{Folder, check, codes, folder};
 use fsmend_testkit::ufs::{Image, peers};
 use fsmend_ufs_driver::mkfs::{Options, mkfs};
 use fsmend_ufs_driver::{MountError, MountOptions, Ufs};
@@ -102,7 +102,7 @@ fn access_lists_are_kept_inherited_and_go_with_the_mode() {
     }
 }
 
-fn folder_of_peer() -> std::path::PathBuf {
+fn folder_of_peer() -> Folder {
     folder("access_lists_are_kept_inherited_and_go_with_the_mode")
 }
 

@@ -45,7 +45,6 @@ fn beside_fsck(image: &[u8], repaired: &[u8], place: &str) -> Result<(), String>
         peers::fsck(&["-fy"], &path).unwrap();
     }
     let theirs = tree(&fs::read(&path).unwrap());
-    fs::remove_file(&path).unwrap();
     lost(&theirs, &tree(repaired))
 }
 

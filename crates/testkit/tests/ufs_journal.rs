@@ -122,11 +122,11 @@ fn replayed(image: &Image, test: &str) -> Vec<u8> {
     assert_eq!(codes(&check(&ours, 1)), [""; 0], "{test}");
     assert_ne!(check(&ours, 1).summary.journal, JournalUse::Replayed, "{test}: it is replayed again");
     if image.geometry.order == ByteOrder::Little && peers::program("fsck_ffs").is_some() {
-        let path = folder("journal").join(format!("{test}-{:?}.img", image.geometry.version));
+        let folder = folder("journal");
+        let path = folder.join("theirs.img");
         std::fs::write(&path, &image.bytes).unwrap();
         let answer = peers::fsck(&["-y"], &path).unwrap().unwrap();
         let mut theirs = std::fs::read(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
         assert!(!answer.printed.contains("FALLBACK"), "{test}: {}", answer.printed);
         let place = image.geometry.superblock_place as usize;
         theirs[place..place + SUPERBLOCK_MAX].copy_from_slice(&ours[place..place + SUPERBLOCK_MAX]);
@@ -137,7 +137,7 @@ fn replayed(image: &Image, test: &str) -> Vec<u8> {
             ours[bytes.clone()] != theirs[bytes] && !is_free(image, &ours, *number as u64)
         });
         assert_eq!(differs, None, "{test}: {}", answer.printed);
-        let answer = peers::finds(&ours, &folder("journal")).unwrap().unwrap();
+        let answer = peers::finds(&ours, &folder).unwrap().unwrap();
         assert!(answer.is_clean(), "{test}: {}", answer.printed);
     }
     ours

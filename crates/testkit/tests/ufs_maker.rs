@@ -111,7 +111,6 @@ fn images_by_makefs_are_clean() {
         let nodes = tree(&bytes);
         assert_eq!(nodes["/a/file-600000"].bytes(), vec![7u8; 600_000]);
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //! Checks and repairs of images in memory, for tests.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use fsmend_device::{Device, MemoryDevice};
 use fsmend_engine::Progress;
@@ -36,11 +36,30 @@ pub fn memory(bytes: &[u8]) -> Arc<dyn Device> {
     Arc::new(MemoryDevice::new("ufs", bytes.to_vec()))
 }
 
-/// A folder for the files of a test.
-pub fn folder(test: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("fsmend-ufs-{test}-{}", std::process::id()));
+/// A folder for the files of a test; it is gone when this is dropped.
+pub struct Folder(PathBuf);
+
+impl std::ops::Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A new folder for the files of a test.
+pub fn folder(test: &str) -> Folder {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Relaxed);
+    let folder = std::env::temp_dir().join(format!("fsmend-ufs-{test}-{}-{number}", std::process::id()));
     fs::create_dir_all(&folder).expect("the folder for temporary files can be written");
-    folder
+    Folder(folder)
 }
 
 /// The report of a check.
