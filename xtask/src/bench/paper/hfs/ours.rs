@@ -42,17 +42,19 @@ fn name_of(kind: Kind) -> &'static str {
     CONTESTANTS.iter().find(|contestant| contestant.kind == kind).map_or("", |contestant| contestant.name)
 }
 
-/// What `operations` more cost when a mix has made a file system as full as it says.
+/// Operations on a file system that is as full as wanted.
+const OPERATIONS_WHEN_FULL: u64 = 10_000;
+
+/// What they cost.
 struct WhenFull {
     seconds: f64,
     requests: u64,
-    /// Operations of the whole run for which there was no room.
+    /// Operations for which there was no room, those that filled it included.
     refused: u64,
-    /// How full the file system says it is, 0 to 1.
-    says: f64,
 }
 
-fn when_full(kind: Kind, filling: MixOptions, operations: u64) -> io::Result<WhenFull> {
+/// Fills a file system with a mix, and goes on with it.
+fn when_full(kind: Kind, filling: MixOptions) -> io::Result<WhenFull> {
     // In LFS mode, the log is the disk.
     let bytes = if name_of(kind).starts_with(LFS) { SMALL_DISK / 7 + LFS_REST } else { SMALL_DISK };
     let ground = Ground::with(kind, HddDescription::barracuda_ata_iv().into(), PAPER_MEMORY, bytes)?;
@@ -60,19 +62,53 @@ fn when_full(kind: Kind, filling: MixOptions, operations: u64) -> io::Result<Whe
         let mut mix = Mix::new(bench, filling);
         mix.fill(bench, 2_000_000)?;
         let before = ground.count();
-        mix.run(bench, operations)?;
+        mix.run(bench, OPERATIONS_WHEN_FULL)?;
         let cost = ground.count().since(&before);
-        let space = bench.fs.statfs()?;
-        Ok(WhenFull {
-            seconds: cost.seconds,
-            requests: cost.requests(),
-            refused: mix.report().refused,
-            says: 1.0 - space.blocks_free as f64 / space.blocks.max(1) as f64,
-        })
+        let refused = mix.report().refused;
+        Ok(WhenFull { seconds: cost.seconds, requests: cost.requests(), refused })
     })?;
     let full = filling.fill_max * 100.0;
     println!("{}, {full:.0} % full: {:.1} s, {} refused", name_of(kind), result.seconds, result.refused);
     Ok(result)
+}
+
+/// What the ratios of a table are against.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Base {
+    /// The first file system, as full.
+    FirstKind,
+    /// The same file system, least full.
+    LeastFull,
+}
+
+/// Seconds with ratios, and requests, one row for each level.
+fn by_level(levels: &[f64], kinds: &[Kind], base: Base, filling: MixOptions) -> io::Result<String> {
+    let names = kinds.iter().map(|kind| name_of(*kind));
+    let headings = |first| std::iter::once(first).chain(names.clone()).collect::<Vec<&str>>();
+    let (mut times, mut requests) = (Table::new(&headings("full")), Table::new(&headings("full, requests")));
+    let mut least_full: Vec<f64> = Vec::new();
+    for level in levels {
+        let percent = format!("{:.0} %", level * 100.0);
+        let (mut row, mut counts) = (vec![percent.clone()], vec![percent]);
+        let mut first = None;
+        for (column, kind) in kinds.iter().enumerate() {
+            let cost = when_full(*kind, MixOptions { fill_max: *level, ..filling })?;
+            if least_full.len() <= column {
+                least_full.push(cost.seconds);
+            }
+            let against = match base {
+                Base::FirstKind => *first.get_or_insert(cost.seconds),
+                Base::LeastFull => least_full[column],
+            };
+            let refused =
+                if cost.refused > 0 { format!(", {} refused", cost.refused) } else { String::new() };
+            row.push(format!("{:.1} s (**{:.2}**){refused}", cost.seconds, cost.seconds / against));
+            counts.push(cost.requests.to_string());
+        }
+        times.push(row);
+        requests.push(counts);
+    }
+    Ok(format!("{}\n{}", times.text(), requests.text()))
 }
 
 /// Who is filled.
@@ -95,60 +131,16 @@ fn least_room() -> io::Result<u64> {
 
 /// The aging of Table 4 on file systems that are this full: the same operations on each.
 pub fn by_fill() -> io::Result<String> {
-    let room = least_room()?;
-    let operations = 10_000;
-    let mut table = Table::new(&[
-        "full",
-        "file system",
-        "10,000 operations",
-        "against UFS1",
-        "requests",
-        "says it is full",
-        "refused",
-    ]);
-    for fill in [0.5, 0.7, 0.8, 0.9] {
-        let mut base = None;
-        for kind in FILLED {
-            let filling = MixOptions { fill_max: fill, room: Some(room), ..MixOptions::default() };
-            let WhenFull { seconds, requests, refused, says } = when_full(kind, filling, operations)?;
-            table.push(vec![
-                format!("{:.0} %", fill * 100.0),
-                name_of(kind).to_owned(),
-                format!("{seconds:.1} s"),
-                format!("{:.2}", seconds / *base.get_or_insert(seconds)),
-                requests.to_string(),
-                format!("{:.0} %", says * 100.0),
-                refused.to_string(),
-            ]);
-        }
-    }
-    Ok(table.text())
+    let filling = MixOptions { room: Some(least_room()?), ..MixOptions::default() };
+    by_level(&[0.5, 0.7, 0.8, 0.9], &FILLED, Base::FirstKind, filling)
 }
 
 /// Small files, made and deleted at random, in a log that is this full.
 pub fn by_log() -> io::Result<String> {
-    let mut table = Table::new(&["log full", "file system", "10,000 operations", "against 50 %", "requests"]);
-    for kind in [Kind::Hybrid, Kind::HybridOurs, Kind::LfsGreedy, Kind::LfsCostBenefit] {
-        let mut base = None;
-        // Fuller than this, hybridfs refuses new files, and a cleaner cleans for each file.
-        for fill in [0.5, 0.6, 0.7, 0.8, 0.9] {
-            let filling = MixOptions {
-                fill_max: fill,
-                lens: Some((500, 10_000)),
-                counts_metadata: true,
-                ..MixOptions::default()
-            };
-            let WhenFull { seconds, requests, .. } = when_full(kind, filling, 10_000)?;
-            table.push(vec![
-                format!("{:.0} %", fill * 100.0),
-                name_of(kind).to_owned(),
-                format!("{seconds:.1} s"),
-                format!("{:.2}", seconds / *base.get_or_insert(seconds)),
-                requests.to_string(),
-            ]);
-        }
-    }
-    Ok(table.text())
+    let kinds = [Kind::Hybrid, Kind::HybridOurs, Kind::LfsGreedy, Kind::LfsCostBenefit];
+    let filling = MixOptions { lens: Some((500, 10_000)), counts_metadata: true, ..MixOptions::default() };
+    // Fuller than this, hybridfs refuses new files, and a cleaner cleans for each file.
+    by_level(&[0.5, 0.6, 0.7, 0.8, 0.9], &kinds, Base::LeastFull, filling)
 }
 
 /// How long a file of 4 KiB takes to be made, written and synchronised.
