@@ -244,8 +244,6 @@ pub struct MixOptions {
     pub fill_max: f64,
     /// Lengths of files, from and to, each as likely as the others; otherwise those of the paper.
     pub lens: Option<(u64, u64)>,
-    /// How full the room for metadata and small files is counts, where a file system has such a thing.
-    pub counts_metadata: bool,
     /// It is full when the files have so many bytes, each rounded up to 4 KiB: then the operations are the same on every file system.
     /// Otherwise the file system says how full it is.
     pub room: Option<u64>,
@@ -254,14 +252,7 @@ pub struct MixOptions {
 impl Default for MixOptions {
     /// The paper's.
     fn default() -> Self {
-        MixOptions {
-            files_per_folder: 64,
-            deletes_when_full: 50.0,
-            fill_max: 1.0,
-            lens: None,
-            counts_metadata: false,
-            room: None,
-        }
+        MixOptions { files_per_folder: 64, deletes_when_full: 50.0, fill_max: 1.0, lens: None, room: None }
     }
 }
 
@@ -344,11 +335,7 @@ impl Mix {
             return Ok(());
         }
         let space = bench.fs.statfs()?;
-        let (free, all) = match self.options.counts_metadata && space.metadata_blocks > 0 {
-            true => (space.metadata_blocks_free, space.metadata_blocks),
-            false => (space.blocks_free, space.blocks),
-        };
-        self.fill = 1.0 - free as f64 / all.max(1) as f64;
+        self.fill = 1.0 - space.blocks_free as f64 / space.blocks.max(1) as f64;
         Ok(())
     }
 

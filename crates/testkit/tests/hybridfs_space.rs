@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use fsmend_base::SeededRandom;
 use fsmend_device::{Device, ReadError, WritableDevice, WritableMemory, WriteError};
 use fsmend_disksim::{Machine, SimDisk};
 use fsmend_engine::Progress;
@@ -315,4 +316,77 @@ fn recovery_reads_at_most_64_summaries_whatever_the_size() {
             "{files} files, {segments} segments, {crashes} crashes: {reads} reads, {bytes} bytes"
         );
     }
+}
+
+/// Makes small files until there is no room; their names and lengths.
+fn small_files(fs: &mut Hybrid, stamp: u64) -> Vec<(String, u64)> {
+    let root = fs.root();
+    let mut random = SeededRandom::new(stamp);
+    let mut made = Vec::new();
+    loop {
+        let name = format!("{stamp}-{}", made.len());
+        let inode = match fs.create(root, name.as_bytes(), OF, now()) {
+            Err(Errno::NoSpace) => return made,
+            created => created.unwrap().inode,
+        };
+        let len = 500 + random.below(9_500);
+        let written = fs.write(inode, 0, &contents_of(&name, len), now());
+        if written == Err(Errno::NoSpace) {
+            fs.unlink(root, name.as_bytes(), now()).unwrap();
+            return made;
+        }
+        assert_eq!(written, Ok(len as usize), "{:?}", fs.trouble());
+        made.push((name, len));
+    }
+}
+
+fn contents_of(name: &str, len: u64) -> Vec<u8> {
+    name.bytes().cycle().take(len as usize).collect()
+}
+
+/// They filled the log, and then no file could be made although nine tenths of the device were free.
+#[test]
+fn small_files_fill_the_data_area_when_the_log_is_short() {
+    let shape = Options {
+        log_bytes: Some(8 << 20),
+        inodes: Some(20_000),
+        ..Options::new(*b"0123456789abcdef", now())
+    };
+    let device = made(&shape, 48 << 20);
+    let mut fs = mounted(&device);
+    let mut files = small_files(&mut fs, 1);
+    for round in 2..5 {
+        let full = fs.statfs().unwrap();
+        let bytes: u64 = files.iter().map(|(_, len)| len).sum();
+        assert!(bytes > 12 << 20, "full after {} files of {bytes} bytes: {full:?}", files.len());
+        assert!(full.blocks_free * 50 < full.blocks || full.inodes_free < 100, "{full:?}");
+        let (root, mut random) = (fs.root(), SeededRandom::new(round));
+        files.retain(|(name, _)| {
+            let stays = random.below(2) == 0;
+            if !stays {
+                fs.unlink(root, name.as_bytes(), now()).unwrap();
+            }
+            stays
+        });
+        let half = files.len();
+        let again = small_files(&mut fs, round);
+        assert!(again.len() * 10 >= half * 9, "{half} files went, there was room for {}", again.len());
+        files.extend(again);
+    }
+    sound(&mut fs);
+    fs.unmount(now()).unwrap();
+    checked(&device, false);
+    let mut fs = mounted(&device);
+    let root = fs.root();
+    for (name, len) in files {
+        let inode = fs.lookup(root, name.as_bytes()).unwrap().inode;
+        let mut found = vec![0; len as usize + 1];
+        assert_eq!(fs.read(inode, 0, &mut found), Ok(len as usize));
+        assert!(found[..len as usize] == contents_of(&name, len), "{name}");
+        // What is cut stays where there is room for it.
+        fs.setattr(inode, &SetAttributes { size: Some(len / 2), ..Default::default() }, now()).unwrap();
+    }
+    sound(&mut fs);
+    fs.unmount(now()).unwrap();
+    checked(&device, false);
 }

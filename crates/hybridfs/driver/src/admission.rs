@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Room for what an operation will write, made before it begins, and older states that hold room back.
 
+use fsmend_hybridfs_format::BODY_LEN;
 use fsmend_vfs::{Errno, Result, Time};
 
 use crate::volume::{CONTENTS_WAIT, Commit, Need, Pin, Volume};
@@ -9,6 +10,8 @@ use crate::volume::{CONTENTS_WAIT, Commit, Need, Pin, Volume};
 const STATES_KEPT: u64 = 2;
 /// Blocks of the log that one operation makes dirty at most.
 const OPERATION_BLOCKS: u64 = 24;
+/// Bytes of the log that a file in data takes: its inode, its name, and its share of what leads there.
+const METADATA_BYTES: u64 = 640;
 
 impl Volume {
     /// Makes sure that an operation can be written once it has been done. Commits when a segment is full or space is short.
@@ -31,6 +34,32 @@ impl Volume {
             self.commit(now, Commit::Checkpoint)?;
         }
         Err(Errno::NoSpace)
+    }
+
+    /// Whether contents of so many bytes may go to the log. Where it is short of whole blocks, these are for the metadata of what the data area still takes: contents go to the
+    /// data area, or into holes if there are many.
+    pub fn log_takes(&self, len: u64) -> bool {
+        let (sb, space) = (&self.io.sb, &self.space);
+        let data = space.data_left();
+        if len <= BODY_LEN as u64 || self.io.all_in_log || data == 0 {
+            return true;
+        }
+        let (blocks, free, reserve) = (space.blocks.len(), space.blocks.free(), u64::from(sb.reserve_blocks));
+        let admitted = reserve + self.blocks_needed() + OPERATION_BLOCKS;
+        let metadata = (data.saturating_mul(METADATA_BYTES) / u64::from(sb.block_size)).min(blocks / 4);
+        let unused = sb.log_fragments.saturating_sub(space.totals.log) / sb.per_block();
+        let has_holes = unused.saturating_sub(free) >= blocks / 8;
+        free >= admitted + if has_holes { reserve } else { metadata }
+    }
+
+    /// Inodes that the log has room for, beside those that there are: at least so many.
+    pub fn inodes_left(&self) -> u64 {
+        let sb = &self.io.sb;
+        let summaries = self.summaries.iter().flat_map(|(_, runs)| runs).map(|run| run.len).sum::<u64>();
+        let left = self.space.blocks_left(&self.io.freed.borrow()) + summaries / sb.per_block();
+        let kept = u64::from(sb.reserve_blocks) + u64::from(sb.checkpoint_segments) + 2;
+        left.saturating_sub(kept + self.blocks_needed() + OPERATION_BLOCKS)
+            .saturating_mul(u64::from(sb.inodes_per_block()))
     }
 
     /// Makes a checkpoint and keeps it whole until [`Volume::unpin`], or until that would cost too much.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Contents of regular files: in the inode, in one piece in the log, or in data blocks. A file moves to data when it outgrows a block, or the log is full, and back when it is
-//! cut to at most half a block.
+//! Contents of regular files: in the inode, in one piece in the log, or in data blocks. A file moves to data when it outgrows a block, or when the log keeps what it has for
+//! metadata, and back when it is cut to at most half a block.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::Vacant;
@@ -118,7 +118,7 @@ impl Volume {
             self.admit(Need { removes: true, log: 0 }, now)?;
         }
         let is_small = self.with(number, |_, live| Ok(matches!(live.contents, Contents::Small { .. })))?;
-        if is_small && end <= size && is_admitted {
+        if is_small && end <= size && is_admitted && self.log_takes(end) {
             return self.with(number, |volume, live| {
                 volume.write_small(live, offset, bytes)?;
                 live.touch(now);
@@ -277,7 +277,7 @@ impl Volume {
 
     fn cut(&mut self, live: &mut Live, size: u64) -> Result<()> {
         let block = self.block();
-        if size <= block / 2 {
+        if size <= block / 2 && self.log_takes(size) {
             return self.demote(live, size);
         }
         let keep = size.div_ceil(block);

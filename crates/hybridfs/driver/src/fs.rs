@@ -248,7 +248,7 @@ impl FileSystem for Hybrid {
             blocks_free: free,
             blocks_available: free,
             inodes: usable,
-            inodes_free: usable.saturating_sub(space.totals.inodes),
+            inodes_free: usable.saturating_sub(space.totals.inodes).min(self.volume.inodes_left()),
             name_len_max: NAME_MAX as u32,
             metadata_blocks: log,
             metadata_blocks_free: log.saturating_sub(space.totals.log.div_ceil(sb.per_block())),

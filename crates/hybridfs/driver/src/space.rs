@@ -2,7 +2,7 @@
 //! Which units are free, in memory: bitmaps with a summary tree above them, in which every node knows the free run at its start, the one at its end and the
 //! longest one. So the first run that is long enough is found without looking at what is too short.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use fsmend_hybridfs_format::{Run, Superblock, Totals};
@@ -363,7 +363,7 @@ impl Space {
         }
         if self.open.1 + count > self.per_block {
             if self.zone == 0
-                && self.blocks.free() < self.blocks.len() / 8
+                && self.blocks.free() < self.blocks.len() / 4
                 && let Some(address) = self.take_hole(count)
             {
                 return Some(address);
@@ -445,6 +445,30 @@ impl Space {
     /// The bits of a bitmap of the log as they are when all that was given back is free.
     pub fn log_words(&self) -> Vec<u64> {
         self.fragments.clone()
+    }
+
+    /// Whole blocks of the log that are free when all that was given back is, `freed` too.
+    pub fn blocks_left(&self, freed: &[Run]) -> u64 {
+        let (per_block, all) = (self.per_block, self.blocks.len());
+        let waiting = self.pending.iter().flat_map(|(_, runs)| runs).chain(freed);
+        // Blocks in which something waits to be free, and what of them that is.
+        let mut given: BTreeMap<u64, u64> = BTreeMap::new();
+        for run in waiting {
+            let Some(start) = run.address.checked_sub(self.log_start) else { continue };
+            let end = start.saturating_add(run.len).min(all * per_block);
+            let mut at = start;
+            while at < end {
+                let until = (at / per_block * per_block + per_block).min(end);
+                *given.entry(at / per_block).or_default() += until - at;
+                at = until;
+            }
+        }
+        let used = |block: u64| {
+            let fragments = block * per_block..(block + 1) * per_block;
+            fragments.filter(|at| self.is_fragment_used(*at)).count() as u64
+        };
+        let whole = given.iter().filter(|(block, len)| used(**block) <= **len).count() as u64;
+        self.blocks.free() + whole
     }
 
     /// What segments up to `ssn` have given back may be used.

@@ -20,6 +20,8 @@ use crate::bench::paper::images::{SEED, failed};
 pub const BYTES: u64 = 30_720 << 20;
 /// The paper's log.
 const LOG_BYTES: u64 = 4096 << 20;
+/// On smaller disks the log has one in so many bytes.
+pub const LOG_SHARE: u64 = 7;
 /// What LFS mode leaves to data.
 pub const LFS_REST: u64 = 64 << 20;
 /// What each operation computes: the paper's machine deleted 12 000 files in a second, and its fastest rival 37 000.
@@ -298,7 +300,7 @@ fn paper(log: u64) -> hybrid::Options {
 fn make(kind: Kind, device: Arc<dyn WritableDevice>) -> io::Result<()> {
     let bytes = device.len();
     // The same share of a smaller disk.
-    let log = LOG_BYTES.min(bytes / 7);
+    let log = LOG_BYTES.min(bytes / LOG_SHARE);
     let hybrid = |options| hybrid::mkfs(Arc::clone(&device), &options).map_err(io::Error::other);
     let ext = |options| ext::mkfs(Arc::clone(&device), &options).map_err(io::Error::other);
     match kind {

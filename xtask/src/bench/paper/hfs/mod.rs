@@ -31,8 +31,8 @@ const PARTS: [Part; 11] = [
 const TWO: &str = "Table 4 with the log on a second disk of the same kind. The paper says that the gap to yFS shrinks, and gives no figures. A computer that waits for one of the disks does not use the other meanwhile.";
 const ORDER: &str = "What the order of names and deletions does. PostMark's names count up, and it deletes the oldest file first.";
 const FILL: &str = "The aging of Table 4 on 4 GiB; then 10,000 operations more, about half of which delete. All carry out the same operations: full is what the least roomy of them has free when it is new, and files count with whole blocks of 4 KiB.";
-const LOG: &str = "Files of 500 to 10,000 bytes are made and deleted at random until this much of a log of 585 MiB is in use; then 10,000 operations more. The paper did not measure this: it says that a segment of many \
-                   small pieces is written as slowly as FFS writes.";
+const LOG: &str = "Files of 500 to 10,000 bytes are made and deleted at random until they would take this much of a log of 585 MiB, each counted in blocks of 4 KiB; then 10,000 operations more, the same on all. What the \
+                   log of hybridfs does not take goes to the data area. The paper did not measure this: it says that a segment of many small pieces is written as slowly as FFS writes.";
 const DISKS: &str = "PostMark with 50,000 files on 4 GiB. Requests that touch are joined, and every synchronisation empties the cache of the disk.";
 const FSYNC: &str = "500 files of 4 KiB, each made, written and synchronised. Every synchronisation empties the cache of the disk. hybridfs waits for one write of a segment (and one of data, if there are larger files).";
 const CHECK: &str = "100,000 files of 500 to 10,000 bytes in folders of a hundred. The check reads from the simulated disk with nothing in memory, with one worker; what it computes is not part of the time.";

@@ -15,7 +15,7 @@ use fsmend_lab::trees::{Mix, MixOptions};
 use fsmend_testkit::within::{Manner, options};
 use fsmend_vfs::{Permissions, Result as Done};
 
-use super::contestants::{CONTESTANTS, Ground, Kind, LFS_REST, PAPER_MEMORY, mount, on_two_disks};
+use super::contestants::{CONTESTANTS, Ground, Kind, LFS_REST, LOG_SHARE, PAPER_MEMORY, mount, on_two_disks};
 use super::tables::postmark_options;
 use crate::bench::paper::figure::Table;
 
@@ -56,7 +56,7 @@ struct WhenFull {
 /// Fills a file system with a mix, and goes on with it.
 fn when_full(kind: Kind, filling: MixOptions) -> io::Result<WhenFull> {
     // In LFS mode, the log is the disk.
-    let bytes = if name_of(kind).starts_with(LFS) { SMALL_DISK / 7 + LFS_REST } else { SMALL_DISK };
+    let bytes = if name_of(kind).starts_with(LFS) { SMALL_DISK / LOG_SHARE + LFS_REST } else { SMALL_DISK };
     let ground = Ground::with(kind, HddDescription::barracuda_ata_iv().into(), PAPER_MEMORY, bytes)?;
     let (result, _) = ground.work(|bench, _| {
         let mut mix = Mix::new(bench, filling);
@@ -138,9 +138,9 @@ pub fn by_fill() -> io::Result<String> {
 /// Small files, made and deleted at random, in a log that is this full.
 pub fn by_log() -> io::Result<String> {
     let kinds = [Kind::Hybrid, Kind::HybridOurs, Kind::LfsGreedy, Kind::LfsCostBenefit];
-    let filling = MixOptions { lens: Some((500, 10_000)), counts_metadata: true, ..MixOptions::default() };
-    // Fuller than this, hybridfs refuses new files, and a cleaner cleans for each file.
-    by_level(&[0.5, 0.6, 0.7, 0.8, 0.9], &kinds, Base::LeastFull, filling)
+    let filling =
+        MixOptions { lens: Some((500, 10_000)), room: Some(SMALL_DISK / LOG_SHARE), ..MixOptions::default() };
+    by_level(&[0.5, 0.6, 0.7, 0.8, 0.9, 0.95], &kinds, Base::LeastFull, filling)
 }
 
 /// How long a file of 4 KiB takes to be made, written and synchronised.
