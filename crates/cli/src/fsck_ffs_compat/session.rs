@@ -76,7 +76,13 @@ impl<'a> Session<'a> {
                 (hold.device(), Some(hold))
             }
         };
-        target::must_be_of("ufs", &*device, "take the options of fsck_ffs for").map_err(fail)?;
+        let other = target::FAMILIES.recognise(&*device).filter(|family| family.name() != Ufs.name());
+        if let Some(other) = other {
+            return Err(fail(format!(
+                "it holds {}, which fsmend checks and repairs, but does not take the options of fsck_ffs for",
+                other.title()
+            )));
+        }
         Ok(Session { program, options, name, device, hold, access, cancel })
     }
 

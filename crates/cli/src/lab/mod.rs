@@ -76,14 +76,9 @@ fn make(arguments: &MakeArgs) -> Result<String, Refused> {
     let writer =
         mkfs::writer(&wanted, &mkfs::Luck::seeded(telling.seed)).map_err(|why| (exit::USAGE, why))?;
     mkfs::make_blank(target, *size, &*writer).map_err(&failed)?;
-    let said = Said::new("make", target, telling.seed).with("type", kind.name()).with("bytes", *size);
-    let text = format!(
-        "{}: {} of {}, from seed {}.",
-        target.display(),
-        kind.name(),
-        numbers::bytes(*size),
-        telling.seed
-    );
+    let said = Said::new("make", target, telling.seed).with("type", *kind).with("bytes", *size);
+    let text =
+        format!("{}: {} of {}, from seed {}.", target.display(), kind, numbers::bytes(*size), telling.seed);
     Ok(said.told(telling.format, text))
 }
 
