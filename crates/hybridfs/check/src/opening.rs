@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_device::Device;
 use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_engine::{Findings, Problem, Refusal};
@@ -143,7 +143,7 @@ impl State {
             // Where bitmaps say nothing, everything may be in use.
             let is_used = |at: u64| {
                 let (map, bit) = (at / self.sb.bitmap_units(), at % self.sb.bitmap_units());
-                maps.get(map as usize).and_then(Option::as_ref).is_none_or(|words| {
+                maps.get(width::index(map)).and_then(Option::as_ref).is_none_or(|words| {
                     words.get((bit / 64) as usize).is_none_or(|word| word >> (bit % 64) & 1 != 0)
                 })
             };

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_engine::Refusal;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::repair::Changes;
@@ -35,7 +35,7 @@ impl From<Full> for Refusal {
 /// Data blocks that are claimed, a bit each.
 pub(crate) fn data_words(fs: &HybridFs<'_>, claims: &Claims) -> Vec<u64> {
     let sb = fs.sb();
-    let mut words = vec![0; sb.data_blocks().div_ceil(64) as usize];
+    let mut words = vec![0; width::index(sb.data_blocks().div_ceil(64))];
     for block in 0..sb.data_blocks() {
         if claims.claimed().any(sb.data_address(block), sb.per_block()) {
             mark(&mut words, (block, block + 1), true);
@@ -85,7 +85,7 @@ impl Final {
         let (start, count) = area.units(sb);
         let words = if matches!(area, Area::Data(_)) { &self.data } else { &self.log };
         let bit = |at: u64| words.get((at / 64) as usize).is_none_or(|word| word >> (at % 64) & 1 != 0);
-        let mut cut = vec![0; count.div_ceil(64) as usize];
+        let mut cut = vec![0; width::index(count.div_ceil(64))];
         (0..count).filter(|at| bit(start + at)).for_each(|at| mark(&mut cut, (at, at + 1), true));
         cut
     }
@@ -337,11 +337,11 @@ fn write_inodes(
         nodes.keys().map(|number| u64::from(*number) / per_block).chain(salvaged).collect();
     for number in changed {
         let old = blocks.remove(&number);
-        let mut bytes = vec![0; (sb.inode_block_fragments() * u64::from(sb.fragment_size)) as usize];
+        let mut bytes = vec![0; width::index(sb.inode_block_fragments() * u64::from(sb.fragment_size))];
         let (mut live, mut orphans) = (0u64, 0u64);
-        let first = (number * per_block) as u32;
-        for (at, place) in bytes.chunks_exact_mut(INODE_LEN).take(per_block as usize).enumerate() {
-            let number = InodeNo(first + at as u32);
+        let first = number * per_block;
+        for (at, place) in bytes.chunks_exact_mut(INODE_LEN).take(width::index(per_block)).enumerate() {
+            let number = InodeNo(width::low_u32(first + at as u64));
             let inode = match nodes.get(&number.0) {
                 Some(node) => node.inode.clone(),
                 None => fs
@@ -365,8 +365,8 @@ fn write_inodes(
     }
     let count = |bits: u32| u64::from(bits.count_ones());
     let totals = Totals {
-        inodes: blocks.values().map(|record| count(record.aux as u32)).sum(),
-        orphans: blocks.values().map(|record| count((record.aux >> 32) as u32)).sum(),
+        inodes: blocks.values().map(|record| count(width::low_u32(record.aux))).sum(),
+        orphans: blocks.values().map(|record| count(width::low_u32(record.aux >> 32))).sum(),
         directories: directories(model, nodes),
         ..Totals::default()
     };

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 use fsmend_device::Device;
 use fsmend_engine::kept::Kept;
 use fsmend_engine::options::SuperblockOptions;
@@ -163,7 +163,7 @@ pub fn open(
         mend(&mut superblock, flaw);
     }
     if is_copy {
-        superblock.set_sblockactualloc(primary as i64);
+        superblock.set_sblockactualloc(width::signed(primary));
     }
     if superblock.clean() == 0 {
         findings.raise(Problem::new(&rows::NOT_CLEAN));
@@ -176,7 +176,7 @@ pub fn open(
         let mut copy = superblock.clone();
         let place = geometry.superblock_copy(*group);
         copy.set_clean(1);
-        copy.set_sblockactualloc(place as i64);
+        copy.set_sblockactualloc(width::signed(place));
         copy.seal();
         findings.raise_with_edit(problem, Layer::Record, place, copy.covered());
     }
@@ -258,7 +258,7 @@ fn named(device: &dyn Device, sector: u64, findings: &mut Findings) -> Result<Fo
 /// The superblock at `place`, with old fields taken over.
 fn read(device: &dyn Device, place: u64) -> Option<Superblock> {
     let room = device.len().checked_sub(place)?.min(SUPERBLOCK_MAX as u64);
-    let mut bytes = vec![0; room as usize];
+    let mut bytes = vec![0; width::index(room)];
     device.read_at(place, &mut bytes).ok()?;
     let mut superblock = Superblock::parse(&bytes)?;
     superblock.modernise();
@@ -360,7 +360,7 @@ fn is_contradicted(device: &dyn Device, geometry: &Geometry) -> bool {
 /// Of the first groups: those whose header is where it should be.
 fn groups_found(device: &dyn Device, geometry: &Geometry) -> usize {
     let is_there = |group: &u32| {
-        let mut header = vec![0; HEADER_SIZE as usize];
+        let mut header = vec![0; width::index(HEADER_SIZE)];
         let is_read = device.read_at(geometry.group_place(*group), &mut header).is_ok();
         let header = CylinderGroup::new(header, geometry.order);
         is_read && header.magic() == GROUP_MAGIC && header.cgx() == *group
@@ -406,15 +406,15 @@ fn copies(device: &dyn Device, broken: Option<&Superblock>) -> Option<Found> {
 /// Looks for a copy everywhere.
 fn search(device: &dyn Device) -> Option<Found> {
     let end = device.len().min(SEARCHED_MAX);
-    let mut bytes = vec![0; AT_ONCE as usize];
-    for start in (0..end).step_by(AT_ONCE as usize) {
+    let mut bytes = vec![0; width::index(AT_ONCE)];
+    for start in (0..end).step_by(width::index(AT_ONCE)) {
         let len = (end - start).min(AT_ONCE) as usize;
         let part = bytes.get_mut(..len)?;
         if device.read_at(start, part).is_err() {
             continue;
         }
         let places = (0..len)
-            .step_by(STEP as usize)
+            .step_by(width::index(STEP))
             .filter(|at| part.get(*at..).and_then(fsmend_ufs_format::superblock::recognise).is_some());
         for at in places {
             if let Some(found) = usable(device, start + at as u64) {
