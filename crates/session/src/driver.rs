@@ -69,8 +69,11 @@ pub struct NewFileSystem {
     /// When it is made.
     pub now: Time,
     /// What keeps another device from being overwritten, in words; `None` where nothing does.
-    pub obstacle: fn(&Arc<dyn WritableDevice>) -> Option<String>,
+    pub obstacle: Obstacle,
 }
+
+/// What keeps a device from being overwritten, in words.
+pub type Obstacle = fn(&Arc<dyn WritableDevice>) -> Option<String>;
 
 /// Writes a file system to a device, which is blank if the second argument says so, and returns a summary: sentences that follow the name of the target
 /// and a colon.

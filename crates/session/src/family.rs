@@ -146,7 +146,7 @@ pub trait Family: Sync {
     }
 
     /// Notes that the file system was read by a copy of its superblock.
-    fn from_copy(&self) -> &'static [&'static Row] {
+    fn read_by_copy(&self) -> &'static [&'static Row] {
         &[]
     }
 

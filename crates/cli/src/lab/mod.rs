@@ -67,7 +67,7 @@ fn make(arguments: &MakeArgs) -> Result<String, Refused> {
     let wanted = mkfs::MkfsArgs {
         target: target.clone(),
         size: Some(*size),
-        kind: *kind,
+        kind,
         extended: extended.clone(),
         metadata_area: *metadata_area,
         label: String::new(),

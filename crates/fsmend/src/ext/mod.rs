@@ -159,7 +159,7 @@ impl Family for Ext {
         &UNUSED_NAMES
     }
 
-    fn from_copy(&self) -> &'static [&'static Row] {
+    fn read_by_copy(&self) -> &'static [&'static Row] {
         &FROM_COPY
     }
 

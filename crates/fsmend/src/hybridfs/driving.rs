@@ -9,7 +9,9 @@ use fsmend_device::{Device, Joined, WritableDevice, WritableFile};
 use fsmend_hybridfs_check::superblock;
 use fsmend_hybridfs_driver::mkfs::{Options, log_place, mkfs};
 use fsmend_hybridfs_driver::{Hybrid, MountOptions};
-use fsmend_session::driver::{Driven, Driver, Kind, Maker, Mounting, NewFileSystem, Placement, uuid};
+use fsmend_session::driver::{
+    Driven, Driver, Kind, Maker, Mounting, NewFileSystem, Obstacle, Placement, uuid,
+};
 use fsmend_session::numbers;
 use fsmend_vfs::FileSystem;
 
@@ -121,7 +123,7 @@ fn rotated(random: &[u8; 32]) -> [u8; 32] {
 /// The device with all of another one as its log.
 fn with_new_log(
     device: Arc<dyn WritableDevice>,
-    (path, obstacle): (&Path, fn(&Arc<dyn WritableDevice>) -> Option<String>),
+    (path, obstacle): (&Path, Obstacle),
     options: &mut Options,
 ) -> Result<Arc<dyn WritableDevice>, String> {
     let at = |why: String| format!("the log on {}: {why}", path.display());
