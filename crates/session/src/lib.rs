@@ -40,5 +40,5 @@ pub use open::{NotedDevice, Volume};
 pub use plain::Plain;
 pub use recovered_names::RecoveredNames;
 
-/// The code that a run refuses with when it was told to stop.
+/// The code of the refusal of a run that was cancelled.
 pub const CANCELLED_CODE: &str = "cancelled";
