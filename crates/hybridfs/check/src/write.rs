@@ -9,9 +9,9 @@ use fsmend_engine::Refusal;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::repair::Changes;
 use fsmend_hybridfs_format::{
-    ANCHOR_CLEAN, ANCHORS, Anchor, Attribute, BODY_LEN, Entry, FLAG_CHECKPOINT, FLAG_CLEAN, Format,
-    HEADER_LEN, Header, INODE_LEN, Inode, Kind, Map, OWNER_BFILE, OWNER_IFILE, RECORD_LEN, Record, Run,
-    SLOT_ATTRIBUTES, Summary, Superblock, Totals, anchor_offset, plain_crc, store_attributes, store_entries,
+    ANCHORS, Anchor, AnchorFlags, Attribute, BODY_LEN, Entry, Format, HEADER_LEN, Header, INODE_LEN, Inode,
+    Kind, Map, OWNER_BFILE, OWNER_IFILE, RECORD_LEN, Record, Run, SLOT_ATTRIBUTES, Summary, SummaryFlags,
+    Superblock, Totals, anchor_offset, plain_crc, store_attributes, store_entries,
 };
 
 use crate::allocation::{Area, bits_on_disk, mark};
@@ -148,7 +148,7 @@ pub(crate) fn segment(mut model: Model<'_>) -> Result<Changes, Refusal> {
         address,
         previous: 0,
         previous_crc: 0,
-        flags: FLAG_CHECKPOINT | if is_clean { FLAG_CLEAN } else { 0 },
+        flags: SummaryFlags::CHECKPOINT | if is_clean { SummaryFlags::CLEAN } else { SummaryFlags::empty() },
         next,
         checkpoint: segment.ssn,
         checkpoint_address: address,
@@ -178,7 +178,7 @@ fn anchors(sb: &Superblock, (last, is_clean): (u64, bool), summary: &Summary, cr
     let anchor = |number: u64| {
         let anchor = Anchor {
             number,
-            flags: if is_clean { ANCHOR_CLEAN } else { 0 },
+            flags: if is_clean { AnchorFlags::CLEAN } else { AnchorFlags::empty() },
             ssn: summary.ssn,
             summary: summary.address,
             summary_crc: crc,

@@ -9,7 +9,7 @@ use fsmend_engine::kept::Kept;
 use fsmend_engine::{Findings, Layer, Part, Problem};
 use fsmend_ufs_format::group::{CylinderGroup, bit};
 use fsmend_ufs_format::inode::Inode;
-use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, hashes};
+use fsmend_ufs_format::superblock::{Hashes, SUPERBLOCK_MAX, Superblock};
 use fsmend_ufs_format::{Geometry, Version};
 
 use crate::{inode, rows};
@@ -219,7 +219,7 @@ fn estimate_initialised(device: &dyn Device, geometry: &Geometry, group: u32) ->
         }
         let makes_sense = |record: &[u8]| {
             let inode = Inode::new(record, geometry.order, geometry.version);
-            let is_right = geometry.hashes & hashes::INODES == 0 || inode.hash() == inode.computed_hash();
+            let is_right = !geometry.hashes.contains(Hashes::INODES) || inode.hash() == inode.computed_hash();
             inode.mode() != 0
                 && inode::kind_of(inode.mode()).is_some()
                 && is_right

@@ -7,7 +7,7 @@ use fsmend_engine::checker::InodeSummary;
 use fsmend_engine::inodes::Kind;
 use fsmend_ufs_format::geometry::{DIRECT, DIRECTORY_MAX, Geometry, ROOT};
 use fsmend_ufs_format::inode::{Inode, flags, mode};
-use fsmend_ufs_format::superblock::hashes;
+use fsmend_ufs_format::superblock::Hashes;
 use fsmend_ufs_format::{ByteOrder, SECTOR, Version, directory};
 
 use crate::blocks::{Next, Pointer, Role, Visit, is_mark, walk};
@@ -91,7 +91,7 @@ fn summarize_shape<const SIZE: usize>(
     if number.0 < ROOT || inode.size() > size_max(geometry, inode) {
         return false;
     }
-    if geometry.hashes & hashes::INODES != 0 && inode.hash() != inode.computed_hash() {
+    if geometry.hashes.contains(Hashes::INODES) && inode.hash() != inode.computed_hash() {
         return false;
     }
     summary.kind = Some(kind);

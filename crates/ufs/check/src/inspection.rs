@@ -11,7 +11,7 @@ use fsmend_engine::checker::InodeSummary;
 use fsmend_engine::{Findings, Layer, Problem, Row, Value};
 use fsmend_ufs_format::geometry::{DIRECT, ROOT};
 use fsmend_ufs_format::inode::{INDIRECT, Inode, mode};
-use fsmend_ufs_format::superblock::hashes;
+use fsmend_ufs_format::superblock::Hashes;
 use fsmend_ufs_format::{SECTOR, Version, directory};
 
 use crate::blocks::{Role, Slot, walk};
@@ -123,7 +123,7 @@ impl Subject<'_, '_> {
             self.record.set_mode(stored_mode & !mode::TYPE | kind);
         }
         let is_hash_wrong =
-            geometry.hashes & hashes::INODES != 0 && self.record.hash() != self.record.computed_hash();
+            geometry.hashes.contains(Hashes::INODES) && self.record.hash() != self.record.computed_hash();
         let keeps = match has_map(geometry, &self.record) {
             true => self.map(),
             false => self.no_map(),

@@ -17,7 +17,7 @@ use fsmend_engine::{Budget, Findings, Layer, Part, Problem, Refusal};
 use fsmend_ufs_format::geometry::{Flaw, Geometry};
 use fsmend_ufs_format::group::{CylinderGroup, GROUP_MAGIC, HEADER_SIZE};
 use fsmend_ufs_format::superblock::{
-    RECOVERY_SIZE, Recovery, SEARCH, SUPERBLOCK_MAX, Superblock, UNFINISHED_MAGIC, flags,
+    RECOVERY_SIZE, Recovery, SEARCH, SUPERBLOCK_MAX, Superblock, SuperblockFlags, UNFINISHED_MAGIC,
 };
 use fsmend_ufs_format::{SECTOR, Version};
 
@@ -75,12 +75,14 @@ impl Layout {
     /// are what a crash leaves, and no damage.
     pub fn expects_leftovers(&self) -> bool {
         let bits = self.superblock.flags();
-        !self.was_clean && bits & flags::SOFT_UPDATES != 0 && bits & flags::NEEDS_FSCK == 0
+        !self.was_clean
+            && bits.contains(SuperblockFlags::SOFT_UPDATES)
+            && !bits.contains(SuperblockFlags::NEEDS_FSCK)
     }
 
     /// What became of the journal: everything is checked without it, and it must not be replayed afterwards.
     pub fn journal(&self) -> JournalUse {
-        match (self.superblock.flags() & flags::JOURNAL != 0, self.was_clean) {
+        match (self.superblock.flags().contains(SuperblockFlags::JOURNAL), self.was_clean) {
             (false, _) => JournalUse::None,
             (true, true) => JournalUse::Clean,
             (true, false) => JournalUse::NotReplayed,
@@ -96,18 +98,18 @@ impl Layout {
     pub fn features(&self) -> String {
         let bits = self.superblock.flags();
         let mut names: Vec<&str> = [
-            (flags::SOFT_UPDATES, "soft-updates"),
-            (flags::JOURNAL, "journal"),
-            (flags::ACLS, "acls"),
-            (flags::NFS4_ACLS, "nfsv4acls"),
-            (flags::MULTILABEL, "multilabel"),
-            (flags::GJOURNAL, "gjournal"),
-            (flags::TRIM, "trim"),
+            (SuperblockFlags::SOFT_UPDATES, "soft-updates"),
+            (SuperblockFlags::JOURNAL, "journal"),
+            (SuperblockFlags::ACLS, "acls"),
+            (SuperblockFlags::NFS4_ACLS, "nfsv4acls"),
+            (SuperblockFlags::MULTILABEL, "multilabel"),
+            (SuperblockFlags::GJOURNAL, "gjournal"),
+            (SuperblockFlags::TRIM, "trim"),
         ]
         .into_iter()
-        .filter_map(|(bit, name)| (bits & bit != 0).then_some(name))
+        .filter_map(|(bit, name)| bits.contains(bit).then_some(name))
         .collect();
-        if self.geometry.hashes != 0 {
+        if !self.geometry.hashes.is_empty() {
             names.push("check-hashes");
         }
         if self.geometry.metadata_area != 0 {
@@ -155,7 +157,7 @@ pub fn open(
         let hint = "Look for the rest of it: a repair would give up everything that lies there".to_owned();
         return Err(Refusal { code: "cut-off", message, hint });
     }
-    let was_clean = superblock.clean() == 1 && superblock.flags() & flags::NEEDS_FSCK == 0;
+    let was_clean = superblock.clean() == 1 && !superblock.flags().contains(SuperblockFlags::NEEDS_FSCK);
     let primary = geometry.superblock_place;
     let is_copy = place != primary;
     for flaw in &harmless {
@@ -209,7 +211,7 @@ pub fn open(
 /// read it either, and everything is checked.
 pub(crate) fn replay(layout: &Layout, device: &dyn Device, findings: &mut Findings) -> Changes {
     let superblock = &layout.superblock;
-    if superblock.flags() & flags::JOURNAL == 0 || superblock.clean() != 0 {
+    if !superblock.flags().contains(SuperblockFlags::JOURNAL) || superblock.clean() != 0 {
         return Changes::new();
     }
     let primary = read(device, layout.geometry.superblock_place);

@@ -11,7 +11,7 @@ use fsmend_ufs_format::directory::{CHUNK, Entries, add, clear_chunk, first_chunk
 use fsmend_ufs_format::geometry::DIRECT;
 use fsmend_ufs_format::group::CylinderGroup;
 use fsmend_ufs_format::inode::{Inode, mode};
-use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, flags};
+use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, SuperblockFlags};
 use fsmend_ufs_format::{SECTOR, Version};
 
 use crate::allocation::{FRAGMENTS, put_fragments, put_inodes, totals_of};
@@ -335,8 +335,8 @@ impl Repairable for UfsFs<'_> {
             });
         }
         superblock.set_clean(1);
-        superblock.set_flags(superblock.flags() & !(flags::NEEDS_FSCK | flags::UNCLEAN));
-        if superblock.flags() & flags::JOURNAL != 0 {
+        superblock.set_flags(superblock.flags() & !(SuperblockFlags::NEEDS_FSCK | SuperblockFlags::UNCLEAN));
+        if superblock.flags().contains(SuperblockFlags::JOURNAL) {
             // The journal belongs to the mount of this time: what it tells is not to be done once more. Inodes on its list were freed.
             superblock.set_mtime(i64::try_from(self.layout.now).unwrap_or(i64::MAX).max(superblock.mtime()));
             superblock.set_sujfree(0);
