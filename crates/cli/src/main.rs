@@ -21,7 +21,6 @@ mod fsck_ffs_compat;
 mod generate;
 mod getopt;
 mod html;
-mod identity;
 mod inspect;
 mod json;
 mod lab;

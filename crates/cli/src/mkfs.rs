@@ -6,18 +6,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fsmend_device::{Content, OpenOptions, Whatever, WritableDevice, WriteOptions, open_writable, recognise};
-use fsmend_ext_driver::mkfs::{Kind, Options, mkfs};
-use fsmend_ext_format::features::Compat;
-use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::superblock::written_uuid;
+use fsmend_session::driver::{Driver, Kind, Maker, NewFileSystem};
 use fsmend_vfs::Time;
 
-use crate::{exit, identity, machine, numbers, target};
-
-mod hybridfs;
-mod ufs;
+use crate::{exit, machine, numbers, target};
 
 /// Within so many bytes lie the marks by which formats and partition tables are known.
 const MARKS_LEN: u64 = 132 << 10;
@@ -33,22 +28,17 @@ pub struct MkfsArgs {
     pub size: Option<u64>,
 
     /// File system type
-    #[arg(short = 't', long = "type", value_enum, default_value_t = Type::Ext4)]
-    pub kind: Type,
+    #[arg(short = 't', long = "type", default_value = fsmend::DEFAULT_KIND, value_parser = kinds())]
+    pub kind: &'static str,
 
-    /// Extended options, separated by commas: block-size=4096, inode-size=256, inodes=N, inode-ratio=BYTES, blocks-per-group=N, journal-blocks=N,
-    /// reserved-percent=5, resize-inode=1, orphan-file=1, checksum-seed=1 (or 0), and for rext3 indirect-region=BLOCKS; for UFS block-size=32768, fragment-size=4096,
-    /// inode-ratio=BYTES, byte-order=little (or big), check-hashes=1 (or 0), access-lists=1 (or 0); for hybridfs block-size=16384, fragment-size=4096, log-size=BYTES, log-device=PATH, segment-size=BYTES,
-    /// group-size=BYTES, inodes=N, preset=paper
-    #[arg(short = 'E', value_name = "OPTIONS")]
+    #[arg(short = 'E', value_name = "OPTIONS", help = extended_help())]
     pub extended: Vec<String>,
 
     /// UFS: fragments of the metadata area of each cylinder group, 0 for none [default: half of the reserved space]
     #[arg(short = 'k', long, value_name = "FRAGMENTS")]
     pub metadata_area: Option<u64>,
 
-    /// Volume label, up to 16 bytes (UFS: 31, hybridfs: 32)
-    #[arg(short = 'L', long, value_name = "NAME", default_value = "")]
+    #[arg(short = 'L', long, value_name = "NAME", default_value = "", help = label_help())]
     pub label: String,
 
     /// Overwrite an existing file system or partition table
@@ -56,49 +46,34 @@ pub struct MkfsArgs {
     pub force: bool,
 }
 
-/// Types of file systems.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Type {
-    /// Without a journal
-    Ext2,
-    /// With a journal
-    Ext3,
-    /// Ext3 with a layout for fast checks. Only fsmend can mount it, no kernel can
-    Rext3,
-    /// With a journal, extents and checksums
-    Ext4,
-    /// FreeBSD's older format, with 32-bit addresses
-    Ufs1,
-    /// FreeBSD's format, with check hashes
-    Ufs2,
-    /// Small files and metadata in a log, larger files in place. Only fsmend can mount it, no kernel can
-    Hybridfs,
+/// The types of file systems that can be made, as values of an option.
+pub fn kinds() -> impl TypedValueParser<Value = &'static str> {
+    let values = target::FAMILIES.kinds().map(|(kind, _)| PossibleValue::new(kind.name).help(kind.help));
+    PossibleValuesParser::new(values).map(|name| known(&name).map_or("", |(kind, _)| kind.name))
 }
 
-impl Type {
-    /// What the driver of ext makes; `None` for other families.
-    fn kind(self) -> Option<Kind> {
-        match self {
-            Type::Ext2 => Some(Kind::Ext2),
-            Type::Ext3 => Some(Kind::Ext3),
-            Type::Rext3 => Some(Kind::Rext3),
-            Type::Ext4 => Some(Kind::Ext4),
-            Type::Ufs1 | Type::Ufs2 | Type::Hybridfs => None,
-        }
-    }
+/// The type `name`, and what makes it.
+fn known(name: &str) -> Option<(Kind, &'static dyn Driver)> {
+    target::FAMILIES.kinds().find(|(kind, _)| kind.name == name)
+}
 
-    /// What it is called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Type::Ext2 => "ext2",
-            Type::Ext3 => "ext3",
-            Type::Rext3 => "rext3",
-            Type::Ext4 => "ext4",
-            Type::Ufs1 => "ufs1",
-            Type::Ufs2 => "ufs2",
-            Type::Hybridfs => "hybridfs",
-        }
-    }
+/// The extended options of all families.
+fn extended_help() -> String {
+    let drivers = target::FAMILIES.all().filter_map(|family| family.driver());
+    let options = drivers.enumerate().map(|(at, driver)| match at {
+        0 => format!("Extended options, separated by commas: {}", driver.extended()),
+        _ => format!("for {} {}", driver.title(), driver.extended()),
+    });
+    options.collect::<Vec<_>>().join("; ")
+}
+
+/// How long a label may be.
+fn label_help() -> String {
+    let mut drivers = target::FAMILIES.all().filter_map(|family| family.driver());
+    let first = drivers.next().map_or(0, |driver| driver.label_max());
+    let others: Vec<String> =
+        drivers.map(|driver| format!("{}: {}", driver.title(), driver.label_max())).collect();
+    format!("Volume label, up to {first} bytes ({})", others.join(", "))
 }
 
 /// Why there is no file system now.
@@ -117,7 +92,7 @@ impl From<String> for Refusal {
 pub fn run(arguments: &MkfsArgs) -> u8 {
     match make(arguments) {
         Ok(summary) => {
-            println!("{summary}");
+            println!("{}: {summary}", arguments.target.display());
             exit::CLEAN
         }
         Err(Refusal::Usage(why)) => {
@@ -159,50 +134,35 @@ impl Luck {
     }
 }
 
-/// Writes a file system on a device that may be blank, and says what was made.
-pub type Writer<'a> = dyn Fn(Arc<dyn WritableDevice>, bool) -> Result<String, String> + 'a;
-
 /// What makes the file system that is asked for.
-pub fn writer<'a>(arguments: &'a MkfsArgs, luck: &Luck) -> Result<Box<Writer<'a>>, String> {
-    match arguments.kind.kind() {
-        Some(kind) => ext_writer(arguments, kind, luck),
-        None if arguments.kind == Type::Hybridfs => hybridfs::writer(arguments, luck),
-        None => ufs::writer(arguments, luck),
-    }
+pub fn writer(arguments: &MkfsArgs, Luck { random, now }: &Luck) -> Result<Box<Maker>, String> {
+    let (kind, driver) =
+        known(arguments.kind).ok_or_else(|| format!("there is no type \"{}\"", arguments.kind))?;
+    let words = arguments.extended.iter().flat_map(|list| list.split(','));
+    driver.maker(NewFileSystem {
+        kind: kind.name,
+        extended: words.filter(|word| !word.is_empty()).map(ToOwned::to_owned).collect(),
+        metadata_area: arguments.metadata_area,
+        label: arguments.label.clone().into_bytes(),
+        random: *random,
+        now: *now,
+        obstacle: if arguments.force { |_| None } else { obstacle },
+    })
 }
 
-fn ext_writer<'a>(
-    arguments: &'a MkfsArgs,
-    kind: Kind,
-    Luck { random, now }: &Luck,
-) -> Result<Box<Writer<'a>>, String> {
-    if arguments.metadata_area.is_some() {
-        return Err("-k is for UFS; a rext3 takes -E indirect-region=BLOCKS".into());
-    }
-    let mut options = Options::new(kind, uuid(random), *now);
-    options.hash_seed =
-        [16, 20, 24, 28].map(|at| u32::from_le_bytes([0, 1, 2, 3].map(|byte| random[at + byte])));
-    options.label = arguments.label.clone().into_bytes();
-    for list in &arguments.extended {
-        take(&mut options, list)?;
-    }
-    Ok(Box::new(move |device: Arc<dyn WritableDevice>, blank| {
-        let options = Options { blank, ..options.clone() };
-        mkfs(Arc::clone(&device), &options).map_err(|error| error.to_string())?;
-        summary(arguments, &*device)
-    }))
+/// What keeps a device from being overwritten.
+fn obstacle(device: &Arc<dyn WritableDevice>) -> Option<String> {
+    there(device).map(|what| format!("it holds {what}, which would be lost; --force overwrites it"))
 }
 
-fn make_on(arguments: &MkfsArgs, is_new: bool, writer: &Writer<'_>) -> Result<String, Refusal> {
+fn make_on(arguments: &MkfsArgs, is_new: bool, writer: &Maker) -> Result<String, Refusal> {
     let whole = OpenOptions { offset: Some(0), partition: None };
     let opened = open_writable(&arguments.target, &whole, WriteOptions::without_image_formats(), &Whatever)
         .map_err(|error| target::refusal(&error).to_string())?;
     let only = opened.targets.into_iter().next().ok_or_else(|| "nothing was found in it".to_owned())?;
     let device = only.device;
-    if let Some(what) = there(&device)
-        && !arguments.force
-    {
-        return Err(Refusal::Other(format!("it holds {what}, which would be lost; --force overwrites it")));
+    if let Some(why) = obstacle(&device).filter(|_| !arguments.force) {
+        return Err(Refusal::Other(why));
     }
     let len = device.len();
     let size = arguments.size.unwrap_or(len);
@@ -229,7 +189,7 @@ fn make_file(arguments: &MkfsArgs) -> Result<bool, Refusal> {
 }
 
 /// Makes a file that is not there yet, and a file system in it.
-pub fn make_blank(path: &Path, size: u64, writer: &Writer<'_>) -> Result<(), String> {
+pub fn make_blank(path: &Path, size: u64, writer: &Maker) -> Result<(), String> {
     let made = File::create_new(path).and_then(|file| file.set_len(size));
     made.map_err(|error| format!("it cannot be made: {error}"))?;
     let device = fsmend_device::WritableFile::open(path, false).map_err(|error| error.to_string());
@@ -245,9 +205,7 @@ pub fn make_blank(path: &Path, size: u64, writer: &Writer<'_>) -> Result<(), Str
 fn there(device: &Arc<dyn WritableDevice>) -> Option<String> {
     match recognise(&**device, &target::FAMILIES) {
         Content::Known(title) => {
-            let label = identity::superblock(&**device)
-                .map(|raw| identity::label(&raw))
-                .filter(|label| !label.is_empty());
+            let label = target::FAMILIES.recognise(&**device).and_then(|family| family.label(&**device));
             let label = label.map(|label| format!(" with the label \"{label}\"")).unwrap_or_default();
             return Some(format!("{title}{label}"));
         }
@@ -270,122 +228,9 @@ fn forget_marks(device: &dyn WritableDevice, len: u64) -> Result<(), fsmend_devi
     device.sync()
 }
 
-/// What was made.
-fn summary(arguments: &MkfsArgs, device: &dyn fsmend_device::Device) -> Result<String, String> {
-    let raw = identity::superblock(device).ok_or("it cannot be read again")?;
-    let geometry = Geometry::from_superblock(&raw, device.len()).map_err(|error| error.to_string())?;
-    let journal =
-        if raw.features().has_compat(Compat::HAS_JOURNAL) { "with a journal" } else { "without a journal" };
-    let size = u64::from(geometry.block_size);
-    let regions = match geometry.region_blocks {
-        0 => String::new(),
-        count => format!(
-            " with an indirect region of {} each",
-            numbers::counted(u64::from(count), "block", "blocks")
-        ),
-    };
-    Ok(format!(
-        "{}: {}, {journal}.\n{} blocks of {} ({}), {} inodes of {} bytes, {} groups{regions}.\nUUID {}{}",
-        arguments.target.display(),
-        arguments.kind.name(),
-        numbers::thousands(geometry.blocks_count),
-        numbers::bytes(size),
-        numbers::bytes(geometry.blocks_count.saturating_mul(size)),
-        numbers::thousands(u64::from(geometry.inodes_count)),
-        geometry.inode_size,
-        numbers::thousands(u64::from(geometry.group_count)),
-        written_uuid(&raw.s_uuid),
-        Some(identity::label(&raw))
-            .filter(|label| !label.is_empty())
-            .map(|label| format!(", label \"{label}\""))
-            .unwrap_or_default(),
-    ))
-}
-
 /// 32 bytes that cannot be guessed.
 fn random() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     File::open(Path::new("/dev/urandom"))?.read_exact(&mut bytes)?;
     Ok(bytes)
-}
-
-/// A UUID of version 4, which is random (RFC 9562).
-fn uuid(random: &[u8; 32]) -> [u8; 16] {
-    let mut uuid = [0; 16];
-    uuid.copy_from_slice(&random[..16]);
-    uuid[6] = uuid[6] & 0x0f | 0x40;
-    uuid[8] = uuid[8] & 0x3f | 0x80;
-    uuid
-}
-
-/// Takes in what follows `-E`.
-fn take(options: &mut Options, list: &str) -> Result<(), String> {
-    list.split(',').filter(|word| !word.is_empty()).try_for_each(|word| {
-        take_word(options, word).ok_or_else(|| {
-            format!(
-                "-E does not know \"{word}\"; there are block-size, inode-size, inodes, inode-ratio, blocks-per-group, journal-blocks, \
-                 reserved-percent, resize-inode, orphan-file, checksum-seed and indirect-region, each with = and a number"
-            )
-        })
-    })
-}
-
-fn take_word(options: &mut Options, word: &str) -> Option<()> {
-    let (name, value) = word.split_once('=')?;
-    let number = numbers::parse_size(value).ok()?;
-    let small = u32::try_from(number).ok();
-    match name {
-        "block-size" => options.block_size = Some(small?),
-        "inode-size" => options.inode_size = small?,
-        "inodes" => options.inodes = Some(small?),
-        "inode-ratio" => options.inode_ratio = Some(number),
-        "blocks-per-group" => options.blocks_per_group = Some(small?),
-        "journal-blocks" => options.journal_blocks = Some(small?),
-        "indirect-region" => options.indirect_region = Some(small?),
-        "resize-inode" => options.resize_inode = is_on(number)?,
-        "orphan-file" => options.orphan_file = is_on(number)?,
-        "checksum-seed" => options.checksum_seed = is_on(number)?,
-        "reserved-percent" => options.reserved_percent = small.filter(|percent| *percent <= 50)?,
-        _ => return None,
-    }
-    Some(())
-}
-
-fn is_on(number: u64) -> Option<bool> {
-    (number <= 1).then_some(number == 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use fsmend_vfs::Time;
-
-    #[test]
-    fn extended_options_are_understood() {
-        let mut options = Options::new(Kind::Ext3, [0; 16], Time::at(0));
-        take(&mut options, "block-size=4K,inodes=5000,,journal-blocks=1024").expect("all are known");
-        take(&mut options, "reserved-percent=0,inode-size=128,indirect-region=300").expect("all are known");
-        assert_eq!((options.block_size, options.inodes), (Some(4096), Some(5000)));
-        assert_eq!((options.journal_blocks, options.reserved_percent), (Some(1024), 0));
-        assert_eq!((options.inode_size, options.indirect_region), (128, Some(300)));
-        take(&mut options, "resize-inode=1,orphan-file=0").expect("all are known");
-        assert_eq!((options.resize_inode, options.orphan_file, options.checksum_seed), (true, false, false));
-        for wrong in [
-            "stride=4",
-            "orphan-file=2",
-            "inodes",
-            "inodes=many",
-            "reserved-percent=51",
-            "inodes=99999999999",
-        ] {
-            let error = take(&mut options, wrong).expect_err("it is not known");
-            assert!(error.contains(&format!("\"{wrong}\"")), "{error}");
-        }
-    }
-
-    #[test]
-    fn uuids_are_of_version_4() {
-        assert_eq!(written_uuid(&uuid(&[0xff; 32])), "ffffffff-ffff-4fff-bfff-ffffffffffff");
-        assert_eq!(written_uuid(&uuid(&[0; 32])), "00000000-0000-4000-8000-000000000000");
-    }
 }

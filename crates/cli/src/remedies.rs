@@ -5,9 +5,7 @@
 use fsmend_engine::Row;
 
 use crate::repair::DuplicatesArg;
-
-/// The rows that `--duplicates` is about.
-const OF_DUPLICATES: [&str; 2] = ["ext.block.multiply-claimed", "ext.inode.shares-blocks"];
+use crate::target::FAMILIES;
 
 /// The requests that make a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +36,7 @@ impl Remedies {
     /// What is done about problems of the kind `row`.
     pub fn of(self, row: &Row) -> Remedy {
         let (repair, loss) = match self.duplicates {
-            _ if !OF_DUPLICATES.contains(&row.code) => (row.repair, row.loss),
+            _ if !FAMILIES.has(|family| family.sharing(), row) => (row.repair, row.loss),
             DuplicatesArg::Clone => (row.repair, row.loss),
             DuplicatesArg::Zero => (
                 "As requested: one file keeps the blocks, the others get zeros instead. (Directories get copies.)",
@@ -59,24 +57,22 @@ impl Remedies {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use fsmend_ext_check::catalogue;
-
     use super::*;
 
     #[test]
     fn what_was_asked_for_is_what_is_told() {
         let kinds = [DuplicatesArg::Zero, DuplicatesArg::LostFound, DuplicatesArg::Delete];
-        for code in OF_DUPLICATES {
-            let row = catalogue::all().into_iter().find(|row| row.code == code).unwrap();
+        let is_of_duplicates = |row: &&Row| FAMILIES.has(|family| family.sharing(), row);
+        let of_duplicates: Vec<_> = FAMILIES.catalogue().into_iter().filter(is_of_duplicates).collect();
+        assert!(!of_duplicates.is_empty());
+        for row in of_duplicates {
             assert_eq!(Remedies::USUAL.of(row), Remedy { repair: row.repair, loss: row.loss });
             for duplicates in kinds {
                 let told = Remedies { duplicates }.of(row);
-                assert!(told.repair != row.repair && told.loss != row.loss, "{code} {duplicates:?}");
+                assert!(told.repair != row.repair && told.loss != row.loss, "{} {duplicates:?}", row.code);
             }
         }
-        for row in catalogue::all().into_iter().filter(|row| !OF_DUPLICATES.contains(&row.code)) {
+        for row in FAMILIES.catalogue().into_iter().filter(|row| !is_of_duplicates(row)) {
             let told = Remedies { duplicates: DuplicatesArg::Delete }.of(row);
             assert_eq!(told, Remedy { repair: row.repair, loss: row.loss });
         }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fsmend_device::{Device, OpenError, OpenOptions, ReadLimit, WriteOptions};
+use fsmend_device::{OpenError, OpenOptions, ReadLimit, WriteOptions};
 use fsmend_session::{Environment, Hold, Registry};
 pub use fsmend_session::{NotedDevice, Volume, open::*};
 
@@ -86,15 +86,4 @@ pub fn unreadable(device: &NotedDevice) -> Option<String> {
              anything else (ddrescue)."
         )
     })
-}
-
-/// Refuses what another family than `family` recognises as its own: `doing` is not done for that one.
-pub fn must_be_of(family: &str, device: &dyn Device, doing: &str) -> Result<(), String> {
-    match FAMILIES.recognise(device) {
-        Some(other) if other.name() != family => Err(format!(
-            "it holds a file system of the {} family, which fsmend checks and repairs, but does not {doing}",
-            other.name()
-        )),
-        _ => Ok(()),
-    }
 }

@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use fsmend_testkit::host::skip;
 use fsmend_testkit::ufs::{Image, Maker, Shape, peers};
 use fsmend_ufs_format::summary::Counts;
-use fsmend_ufs_format::superblock::flags;
+use fsmend_ufs_format::superblock::SuperblockFlags;
 use fsmend_ufs_format::{ByteOrder, Version};
 
 /// A folder that goes with the test.
@@ -85,7 +85,7 @@ fn damaged() -> Image {
     changed(|image| image.amend("/d/single", |record| record.set_pointer(2, u64::MAX)))
 }
 
-fn with_flags(bits: u32) -> Image {
+fn with_flags(bits: SuperblockFlags) -> Image {
     changed(|image| image.amend_superblock(|superblock| superblock.set_flags(superblock.flags() | bits)))
 }
 
@@ -184,9 +184,15 @@ fn exit_codes_tell_what_became_of_a_file_system() {
         ("damaged", damaged(), "-fp", 8, "UNEXPECTED INCONSISTENCY; RUN fsck_ffs MANUALLY."),
         ("damaged", damaged(), "-fy", 0, "***** FILE SYSTEM WAS MODIFIED *****"),
         ("damaged", damaged(), "-fn", 0, "FIX? no"),
-        ("journal", with_flags(flags::SOFT_UPDATES | flags::JOURNAL), "-F", 4, ""),
-        ("soft updates", with_flags(flags::SOFT_UPDATES), "-F", 6, ""),
-        ("needs a check", with_flags(flags::SOFT_UPDATES | flags::NEEDS_FSCK), "-F", 4, ""),
+        ("journal", with_flags(SuperblockFlags::SOFT_UPDATES | SuperblockFlags::JOURNAL), "-F", 4, ""),
+        ("soft updates", with_flags(SuperblockFlags::SOFT_UPDATES), "-F", 6, ""),
+        (
+            "needs a check",
+            with_flags(SuperblockFlags::SOFT_UPDATES | SuperblockFlags::NEEDS_FSCK),
+            "-F",
+            4,
+            "",
+        ),
         ("no superblock", lost.clone(), "-F", 3, ""),
         ("no superblock", lost.clone(), "-p", 3, "no superblock"),
         ("no superblock", lost, "-n", 8, "no superblock"),

@@ -18,7 +18,7 @@ use crate::{Device, Direct, ReadError};
 /// How long the bucket takes to fill.
 const BURST_NS: u64 = 100_000_000;
 
-/// Who waits looks this often whether it was told to stop.
+/// A wait checks this often whether the run was cancelled.
 const SLICE_NS: u64 = 100_000_000;
 
 /// Tells the time and lets it pass. The real one is the caller's; tests bring their own.

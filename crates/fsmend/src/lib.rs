@@ -16,3 +16,9 @@ pub use fsmend_session::{Environment, Failure, Family, Hold, Registry, Undo, Vol
 
 /// The families that are known.
 pub const FAMILIES: Registry = Registry::new(&ext::Ext, &[&ufs::Ufs, &hybridfs::Hybrid]);
+
+/// The type of file system that is made where none is asked for.
+pub const DEFAULT_KIND: &str = "ext4";
+
+/// The same for laboratories, which measure what has no extents.
+pub const LAB_KIND: &str = "ext3";

@@ -2,7 +2,7 @@
 //! The flags of inodes, which chattr and lsattr reach by ioctl(2).
 
 use fsmend_base::InodeNo;
-use fsmend_vfs::{Errno, FileSystem, InodeFlags, Result, Time};
+use fsmend_vfs::{Errno, FileFlags, FileSystem, Result, Time};
 
 // Requests of ioctl(2), as `linux/fs.h` computes them; those with another size of the argument come from 32-bit programs.
 const GET_FLAGS: [u32; 2] = [0x8008_6601, 0x8004_6601];
@@ -18,12 +18,12 @@ const PROJECT_AT: usize = 12;
 
 /// Flags of inodes, and the bits that mean the same in `fsx_xflags`.
 const SAME: [(u32, u32); 6] = [
-    (InodeFlags::IMMUTABLE, 0x8),
-    (InodeFlags::APPEND, 0x10),
-    (InodeFlags::SYNC, 0x20),
-    (InodeFlags::NO_ATIME, 0x40),
-    (InodeFlags::NO_DUMP, 0x80),
-    (InodeFlags::PROJECT_INHERIT, 0x200),
+    (FileFlags::IMMUTABLE, 0x8),
+    (FileFlags::APPEND, 0x10),
+    (FileFlags::SYNC, 0x20),
+    (FileFlags::NO_ATIME, 0x40),
+    (FileFlags::NO_DUMP, 0x80),
+    (FileFlags::PROJECT_INHERIT, 0x200),
 ];
 /// `FS_XFLAG_HASATTR`, which is only shown.
 const HAS_ATTRIBUTES: u32 = 0x8000_0000;
@@ -63,10 +63,10 @@ fn word_at(argument: &[u8], at: usize) -> Result<u32> {
 fn set_flags(fs: &mut dyn FileSystem, inode: InodeNo, argument: &[u8], now: Time) -> Result<Vec<u8>> {
     let old = fs.flags(inode)?;
     let bits = word_at(argument, 0)?;
-    fs.set_flags(inode, InodeFlags { bits, ..old }, now).map(|()| Vec::new())
+    fs.set_flags(inode, FileFlags { bits, ..old }, now).map(|()| Vec::new())
 }
 
-fn shown(flags: InodeFlags) -> Vec<u8> {
+fn shown(flags: FileFlags) -> Vec<u8> {
     let xflags = SAME.iter().filter(|(bit, _)| flags.bits & bit != 0).fold(0, |all, (_, same)| all | same);
     let mut bytes = vec![0; XATTR_SIZE];
     bytes[..4].copy_from_slice(&xflags.to_ne_bytes());
@@ -85,6 +85,5 @@ fn set_shown(fs: &mut dyn FileSystem, inode: InodeNo, argument: &[u8], now: Time
         0 => bits & !bit,
         _ => bits | bit,
     });
-    fs.set_flags(inode, InodeFlags { bits, project: word_at(argument, PROJECT_AT)? }, now)
-        .map(|()| Vec::new())
+    fs.set_flags(inode, FileFlags { bits, project: word_at(argument, PROJECT_AT)? }, now).map(|()| Vec::new())
 }

@@ -13,9 +13,13 @@ use fsmend_engine::options::{CheckOptions, RepairOptions, SuperblockOptions};
 use fsmend_engine::repair::{Rest, Whole};
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::shapes::FileShapes;
-use fsmend_engine::{Estimate, FileChange, Problem, Progress, Refusal, Refused, Row, Value};
+use fsmend_engine::{Estimate, FileChange, Problem, Progress, Refusal, Refused, Row};
+use fsmend_vfs::Time;
 
 use crate::Environment;
+use crate::description::Description;
+use crate::driver::{Driver, Kind};
+use crate::live::{Live, Pins};
 
 /// A change: where, in bytes, and what stands there.
 pub type Change = (u64, Vec<u8>);
@@ -39,10 +43,30 @@ pub trait Family: Sync {
     /// Every kind of problem that its checks can name, sorted by code.
     fn catalogue(&self) -> Vec<&'static Row>;
 
-    /// What the file system on `device` is and how full it is, without a check: names and values in the order in which they are shown. `None` where the
-    /// family shows it in a way of its own.
-    fn describe(&self, device: &dyn Device) -> Option<Result<Vec<(&'static str, Value)>, Refusal>> {
+    /// What the file system on `device` is and how full it is, without a check.
+    fn describe(&self, device: &Arc<dyn Device>, now: Time) -> Result<Description, String> {
+        let _ = (device, now);
+        Err(format!("{} is not described", self.title()))
+    }
+
+    /// The label of what `device` holds, where it is easily read.
+    fn label(&self, device: &dyn Device) -> Option<String> {
         let _ = device;
+        None
+    }
+
+    /// What makes and mounts its file systems.
+    fn driver(&self) -> Option<&'static dyn Driver> {
+        None
+    }
+
+    /// How its file systems are checked while a kernel has them mounted for writing.
+    fn live(&self) -> Option<&'static dyn Live> {
+        None
+    }
+
+    /// How its own mounts keep a state for a check.
+    fn pins(&self) -> Option<&'static dyn Pins> {
         None
     }
 
@@ -111,6 +135,21 @@ pub trait Family: Sync {
     /// Problems whose repair gives a name in `lost+found`.
     fn recovering(&self) -> &'static [&'static Row];
 
+    /// Problems about blocks that several files claim, which a user may have treated in different ways.
+    fn sharing(&self) -> &'static [&'static Row] {
+        &[]
+    }
+
+    /// Problems of names whose inodes are not in use: what is lost depends on the inode.
+    fn unused_names(&self) -> &'static [&'static Row] {
+        &[]
+    }
+
+    /// Notes that the file system was read by a copy of its superblock.
+    fn read_by_copy(&self) -> &'static [&'static Row] {
+        &[]
+    }
+
     /// Returns when no other machine uses the file system on `device`, or refuses. `tell` is given a sentence before a wait.
     fn wait_for_others(
         &self,
@@ -174,6 +213,11 @@ impl Registry {
         std::iter::once(self.first).chain(self.others.iter().copied())
     }
 
+    /// The family that is asked about what none recognises.
+    pub fn usual(&self) -> &'static dyn Family {
+        self.first
+    }
+
     /// The family that recognises what `device` holds.
     pub fn recognise(&self, device: &dyn Device) -> Option<&'static dyn Family> {
         self.strongest(device).map(|(_, family)| family)
@@ -209,6 +253,25 @@ impl Registry {
     /// The problems of all of them whose repair gives a name in `lost+found`.
     pub fn recovering(&self) -> Vec<&'static Row> {
         self.all().flat_map(|family| family.recovering()).copied().collect()
+    }
+
+    /// The driver of the family that has to judge what `device` holds, for `doing`.
+    pub fn driver_of(&self, device: &dyn Device, doing: &str) -> Result<&'static dyn Driver, String> {
+        let family = self.of(device);
+        let none =
+            || format!("it holds {}, which fsmend checks and repairs, but does not {doing}", family.title());
+        family.driver().ok_or_else(none)
+    }
+
+    /// The types of file systems that can be made, each with what makes it.
+    pub fn kinds(&self) -> impl Iterator<Item = (Kind, &'static dyn Driver)> {
+        let drivers = self.all().filter_map(|family| family.driver());
+        drivers.flat_map(|driver| driver.kinds().iter().map(move |kind| (*kind, driver)))
+    }
+
+    /// Whether the problem is one of those that `of` a family names.
+    pub fn has(&self, of: fn(&dyn Family) -> &'static [&'static Row], row: &Row) -> bool {
+        self.all().any(|family| of(family).contains(&row))
     }
 
     /// Every kind of problem that any of them can name, sorted by code.

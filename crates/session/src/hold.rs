@@ -226,7 +226,7 @@ impl Hold {
             finished.unrestored.extend(left);
         }
         for folder in &self.environment.state_folders {
-            remove_closed_logs(&self.path, folder);
+            remove_closed_logs(&self.path, self.target.start, &*self.target.device, folder);
         }
         Ok(finished)
     }
@@ -382,7 +382,7 @@ impl Hold {
         folders.find_map(|folder| create_log_in(folder, &self.path).ok())
     }
 
-    /// Tells the device that bytes are not needed any more; whether it could be told.
+    /// Discards bytes of the device; whether it can discard.
     pub fn discard(&self, offset: u64, len: u64) -> bool {
         self.target.device.discard(offset, len)
     }

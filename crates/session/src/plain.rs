@@ -13,8 +13,12 @@ use fsmend_engine::repair::{Rest, Whole};
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::shapes::FileShapes;
 use fsmend_engine::{Estimate, FileChange, Findings, Problem, Progress, Refusal, Refused, Row, Value};
+use fsmend_vfs::Time;
 
+use crate::description::Description;
+use crate::driver::Driver;
 use crate::family::{Change, Family};
+use crate::live::Pins;
 
 /// A family whose file systems are checked and repaired by [`Checker`]. What is the same for all of them is the implementation of [`Family`] for them.
 pub trait Plain: Sync {
@@ -31,6 +35,10 @@ pub trait Plain: Sync {
     const KERNEL_TYPES: &'static [&'static str] = &[];
     /// Problems whose repair gives a name in `lost+found`.
     const RECOVERING: &'static [&'static Row];
+    /// [`Family::driver`].
+    const DRIVER: Option<&'static dyn Driver> = None;
+    /// [`Family::pins`].
+    const PINS: Option<&'static dyn Pins> = None;
 
     /// [`Family::trace`].
     fn trace(device: &dyn Device) -> Option<Trace>;
@@ -41,7 +49,7 @@ pub trait Plain: Sync {
     /// [`Family::last`].
     fn last(changes: &[Change]) -> Vec<(u64, u64)>;
 
-    /// [`Family::describe`].
+    /// What the file system on `device` is and how full it is: names and values in the order in which they are shown.
     fn describe(device: &dyn Device) -> Option<Result<Vec<(&'static str, Value)>, Refusal>> {
         let _ = device;
         None
@@ -100,8 +108,17 @@ impl<P: Plain> Family for P {
         P::trace(device)
     }
 
-    fn describe(&self, device: &dyn Device) -> Option<Result<Vec<(&'static str, Value)>, Refusal>> {
-        P::describe(device)
+    fn describe(&self, device: &Arc<dyn Device>, _now: Time) -> Result<Description, String> {
+        let described = P::describe(&**device).ok_or_else(|| format!("{} is not described", P::TITLE))?;
+        described.map(Description::of_values).map_err(|refusal| refusal.to_string())
+    }
+
+    fn driver(&self) -> Option<&'static dyn Driver> {
+        P::DRIVER
+    }
+
+    fn pins(&self) -> Option<&'static dyn Pins> {
+        P::PINS
     }
 
     fn catalogue(&self) -> Vec<&'static Row> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands in `lost+found` after a repair under its number: what it was called before, as far as anything told it. It is said, and
+//! What stands in `lost+found` after a repair under its number: what it was called before, as far as that is recorded anywhere. It is said, and
 //! kept in a text file where the undo files are, for those who look there later. It goes with the plan, in its text, and so with the log:
 //! the run that finishes a repair, perhaps the one that finds the log of an interrupted one, writes that file before the log is closed.
 

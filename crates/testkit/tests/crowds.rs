@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use fsmend_device::{Counted, Device, MemoryDevice};
-use fsmend_engine::Progress;
 use fsmend_engine::options::{RepairOptions, RepairPolicy};
+use fsmend_engine::{Findings, Problem, Progress};
 use fsmend_ext_check::repair;
 use fsmend_ext_check::run::{CheckOptions, check};
 use fsmend_testkit::host::{find_program, run, skip};
@@ -26,31 +26,45 @@ const ROOT: u64 = 1000;
 /// Double indirect blocks in it; each leads to 256 blocks of pointers.
 const DOUBLE: u64 = 16;
 
-/// An image with `files` files that share a tree, all with this time of deletion.
-fn image(files: usize, dtime: u32) -> Option<Vec<u8>> {
+/// The bytes of an image that mke2fs makes with the options `shape`, that debugfs fills by `commands`, and that `plant` changes. `None` where these programs
+/// are missing.
+fn made(what: &str, len: u64, shape: &[&str], commands: &str, plant: impl FnOnce(&Path)) -> Option<Vec<u8>> {
     if find_program("mke2fs").is_none() || find_program("debugfs").is_none() {
-        skip("files that share a map", "needs mke2fs and debugfs");
+        skip(what, "needs mke2fs and debugfs");
         return None;
     }
-    let path = target_folder().join(format!("crowd-{files}-{dtime}-{}.img", std::process::id()));
-    File::create(&path).unwrap().set_len(BLOCK * BLOCKS).unwrap();
-    let target = path.to_str().unwrap();
-    run("mke2fs", ["-q", "-F", "-t", "ext2", "-b", "1024", "-N", "512", "-O", "^resize_inode", target])
-        .unwrap();
-    let mut commands = String::new();
-    for file in 0..files {
-        commands += &format!(
-            "write /dev/null f{file}\nsif f{file} block[TIND] {ROOT}\nsif f{file} size 100000000\nsif f{file} dtime {dtime}\nsif f{file} blocks 8226\n"
-        );
-    }
-    let script = path.with_extension("commands");
+    static IMAGES: AtomicU32 = AtomicU32::new(0);
+    let number = IMAGES.fetch_add(1, Ordering::Relaxed);
+    let path = target_folder().join(format!("crowd-{}-{number}.img", std::process::id()));
+    File::create(&path).unwrap().set_len(len).unwrap();
+    let (target, script) = (path.to_str().unwrap(), path.with_extension("commands"));
+    run("mke2fs", ["-q", "-F"].iter().chain(shape).chain(&[target])).unwrap();
     fs::write(&script, commands).unwrap();
     run("debugfs", ["-w", "-f", script.to_str().unwrap(), target]).unwrap();
-    plant_tree(&path);
+    plant(&path);
     let bytes = fs::read(&path).unwrap();
-    fs::remove_file(&path).unwrap();
-    fs::remove_file(&script).unwrap();
+    [path, script].iter().for_each(|file| fs::remove_file(file).unwrap());
     Some(bytes)
+}
+
+/// What a check finds, and the blocks that it reads.
+fn found(image: &[u8], how: &CheckOptions) -> (Findings, u64) {
+    let counted = Arc::new(Counted::new(MemoryDevice::new("crowd", image.to_vec())));
+    let device: Arc<dyn Device> = Arc::clone(&counted) as Arc<dyn Device>;
+    let report = check(&device, how, &Progress::new(), &AtomicBool::new(false)).unwrap();
+    (report.findings, counted.total().0 / BLOCK)
+}
+
+/// An image with `files` files that share a tree, all with this time of deletion.
+fn image(files: usize, dtime: u32) -> Option<Vec<u8>> {
+    let file = |file| {
+        format!(
+            "write /dev/null f{file}\nsif f{file} block[TIND] {ROOT}\nsif f{file} size 100000000\nsif f{file} dtime {dtime}\nsif f{file} blocks 8226\n"
+        )
+    };
+    let shape = ["-t", "ext2", "-b", "1024", "-N", "512", "-O", "^resize_inode"];
+    let commands: String = (0..files).map(file).collect();
+    made("files that share a map", BLOCK * BLOCKS, &shape, &commands, plant_tree)
 }
 
 /// A tree of indirect blocks at [`ROOT`]: `DOUBLE * 257 + 1` blocks of map that map nothing.
@@ -68,14 +82,11 @@ fn plant_tree(path: &Path) {
 
 /// Codes and messages of what is found, and the blocks that were read.
 fn checked(image: &[u8], threads: usize) -> (Vec<String>, u64) {
-    let counted = Arc::new(Counted::new(MemoryDevice::new("crowd", image.to_vec())));
-    let device: Arc<dyn Device> = Arc::clone(&counted) as Arc<dyn Device>;
     let manner = Manner { threads, ..Manner::default() };
-    let options = CheckOptions { memory: 256 << 20, now: 4_000_000_000, ..options(manner) };
-    let report = check(&device, &options, &Progress::new(), &AtomicBool::new(false)).unwrap();
-    let found = report.findings.into_sorted();
-    let lines = found.iter().map(|problem| format!("{} {}", problem.row.code, problem.message())).collect();
-    (lines, counted.total().0 / BLOCK)
+    let (findings, reads) =
+        found(image, &CheckOptions { memory: 256 << 20, now: 4_000_000_000, ..options(manner) });
+    let line = |problem: Problem| format!("{} {}", problem.row.code, problem.message());
+    (findings.into_sorted().into_iter().map(line).collect(), reads)
 }
 
 fn bounded(dtime: u32) {
@@ -114,30 +125,15 @@ fn a_few_that_share_a_map_are_all_named() {
 /// The map of one large file in so many inodes, as a copied inode table leaves it: in 1 KiB blocks below a double indirect block, or
 /// in extents that stand in the inodes.
 fn copies(files: u32, kind: &str) -> Option<Vec<u8>> {
-    if find_program("mke2fs").is_none() || find_program("debugfs").is_none() {
-        skip("files that are copies of one map", "needs mke2fs and debugfs");
-        return None;
-    }
-    static IMAGES: AtomicU32 = AtomicU32::new(0);
-    let number = IMAGES.fetch_add(1, Ordering::Relaxed);
-    let path = target_folder().join(format!("copies-{kind}-{files}-{}-{number}.img", std::process::id()));
-    File::create(&path).unwrap().set_len(64 << 20).unwrap();
-    let target = path.to_str().unwrap();
-    let contents = path.with_extension("contents");
+    let contents = target_folder().join(format!("contents-{kind}-{files}-{}", std::process::id()));
     fs::write(&contents, vec![0x5A; 40_000_000]).unwrap();
-    let shape = ["-q", "-F", "-t", kind, "-b", "1024", "-N", "4096", "-I", "128", "-O"];
-    run(
-        "mke2fs",
-        shape.into_iter().chain(["^has_journal,^metadata_csum,^resize_inode,^uninit_bg,^64bit", target]),
-    )
-    .unwrap();
-    run("debugfs", ["-w", "-R", &format!("write {} f0", contents.display()), target]).unwrap();
-    let script = path.with_extension("commands");
+    let features = "^has_journal,^metadata_csum,^resize_inode,^uninit_bg,^64bit";
+    let shape = ["-t", kind, "-b", "1024", "-N", "4096", "-I", "128", "-O", features];
     let names = (1..=files).map(|file| format!("write /dev/null f{file}\n"));
-    fs::write(&script, names.collect::<String>()).unwrap();
-    run("debugfs", ["-w", "-f", script.to_str().unwrap(), target]).unwrap();
-    let mut bytes = fs::read(&path).unwrap();
-    [path, script, contents].iter().for_each(|file| fs::remove_file(file).unwrap());
+    let commands = format!("write {} f0\n{}", contents.display(), names.collect::<String>());
+    let bytes = made("files that are copies of one map", 64 << 20, &shape, &commands, |_| ());
+    fs::remove_file(&contents).unwrap();
+    let mut bytes = bytes?;
     let per_group = u32::from_le_bytes(bytes[1024 + 40..1024 + 44].try_into().unwrap());
     let record = |inode: u32| {
         let descriptor = 2048 + ((inode - 1) / per_group) as usize * 32;
@@ -152,11 +148,9 @@ fn copies(files: u32, kind: &str) -> Option<Vec<u8>> {
 
 /// The codes that a check of these files within so much memory finds, with their numbers, and the blocks that it reads.
 fn check_of_copies(image: &[u8], memory: u64) -> (BTreeMap<&'static str, u64>, u64) {
-    let counted = Arc::new(Counted::new(MemoryDevice::new("copies", image.to_vec())));
-    let device: Arc<dyn Device> = Arc::clone(&counted) as Arc<dyn Device>;
     let how = CheckOptions { memory, now: 4_000_000_000, ..options(Manner::default()) };
-    let report = check(&device, &how, &Progress::new(), &AtomicBool::new(false)).unwrap();
-    (report.findings.counts(), counted.total().0 / BLOCK)
+    let (findings, reads) = found(image, &how);
+    (findings.counts(), reads)
 }
 
 /// 600 files with one map took 46 s to check in 32 MiB, most of it to find the owners of their blocks again and again.

@@ -17,7 +17,7 @@ use fsmend_testkit::ufs::{Image, KINDS, Kind, Make, Node, peers, tree};
 use fsmend_ufs_check::rows;
 use fsmend_ufs_format::group::{bit, set_bit};
 use fsmend_ufs_format::inode::{Stamp, mode};
-use fsmend_ufs_format::superblock::{Recovery, flags};
+use fsmend_ufs_format::superblock::{Recovery, SuperblockFlags};
 use fsmend_ufs_format::{ByteOrder, Version, attributes, directory};
 
 const HASHED: Make = KINDS[3];
@@ -69,7 +69,7 @@ const DAMAGES: &[Damage] = &[
     (&rows::JOURNAL_DROPPED, HASHED, |image| {
         image.amend_superblock(|sb| {
             sb.set_clean(0);
-            sb.set_flags(sb.flags() | flags::JOURNAL);
+            sb.set_flags(sb.flags() | SuperblockFlags::JOURNAL);
         });
     }),
     (&rows::TOTALS, BIG_UFS1, |image| {
@@ -318,7 +318,7 @@ fn exchange_indirect(image: &mut Image, (one, other): (usize, usize)) {
 fn crashed(image: &mut Image) {
     image.amend_superblock(|superblock| {
         superblock.set_clean(0);
-        superblock.set_flags(superblock.flags() | flags::SOFT_UPDATES);
+        superblock.set_flags(superblock.flags() | SuperblockFlags::SOFT_UPDATES);
     });
 }
 

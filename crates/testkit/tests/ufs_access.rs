@@ -11,7 +11,7 @@ use fsmend_testkit::ufs::checked::{Folder, check, codes, folder};
 use fsmend_testkit::ufs::{Image, peers};
 use fsmend_ufs_driver::mkfs::{Options, mkfs};
 use fsmend_ufs_driver::{MountError, MountOptions, Ufs};
-use fsmend_ufs_format::superblock::flags;
+use fsmend_ufs_format::superblock::SuperblockFlags;
 use fsmend_ufs_format::{ByteOrder, Version};
 use fsmend_vfs::{AttributeWrite, Errno, FileSystem, NewFile, NewKind, Permissions, SetAttributes, Time};
 
@@ -143,18 +143,18 @@ fn a_mount_says_what_it_does_not_obey() {
     assert!(ufs.notes().iter().all(|note| note.contains("/quota.group is not kept up to date")));
     assert_eq!(ufs.notes().len(), 1);
     ufs.unmount(now()).unwrap();
-    let flagged = |bit: u32| {
+    let flagged = |bit: SuperblockFlags| {
         let mut image = Image::open(device.bytes()).unwrap();
         image.amend_superblock(|sb| sb.set_flags(sb.flags() | bit));
         image.bytes
     };
-    let with_nfs4 = flagged(flags::NFS4_ACLS);
+    let with_nfs4 = flagged(SuperblockFlags::NFS4_ACLS);
     let refused = mounted(&with_nfs4, MountOptions::new(now())).err().unwrap();
     assert!(matches!(refused, MountError::ReadOnly(why) if why.contains("NFSv4")), "{refused}");
     let (mut ufs, _) = mounted(&with_nfs4, MountOptions::read_only(now())).unwrap();
     // Nothing is written, so quota files stay as right as they are.
     let notes = ufs.notes();
     assert!(notes.len() == 1 && notes[0].starts_with("NFSv4"), "{notes:?}");
-    let (mut ufs, _) = mounted(&flagged(flags::MULTILABEL), MountOptions::new(now())).unwrap();
+    let (mut ufs, _) = mounted(&flagged(SuperblockFlags::MULTILABEL), MountOptions::new(now())).unwrap();
     assert!(ufs.notes().iter().any(|note| note.starts_with("labels")));
 }

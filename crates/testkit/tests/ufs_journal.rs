@@ -9,7 +9,7 @@ use fsmend_ufs_check::rows;
 use fsmend_ufs_format::group::{bit, set_bit};
 use fsmend_ufs_format::inode::{flags as inode_flags, mode};
 use fsmend_ufs_format::journal::{RECORD, SIZE_MIN};
-use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, flags};
+use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, SuperblockFlags};
 use fsmend_ufs_format::{ByteOrder, Version, directory};
 
 use fsmend_testkit::ufs::checked::{check, codes, folder, plan, with};
@@ -29,8 +29,11 @@ type Record = [u8; RECORD];
 /// A file system with a journal that was not unmounted.
 fn base(version: Version, order: ByteOrder) -> Image {
     let small = Shape::small(version, order);
-    let shape =
-        Shape { groups: (8, 2048), flags: small.flags | flags::SOFT_UPDATES | flags::JOURNAL, ..small };
+    let shape = Shape {
+        groups: (8, 2048),
+        flags: small.flags | SuperblockFlags::SOFT_UPDATES | SuperblockFlags::JOURNAL,
+        ..small
+    };
     let mut maker = Maker::new(shape);
     maker.file(JOURNAL, SIZE_MIN);
     maker.flags(JOURNAL, inode_flags::IMMUTABLE | inode_flags::NO_UNLINK);
@@ -335,7 +338,9 @@ fn what_cannot_be_used_is_dropped_and_everything_is_checked() {
         ("another mount", |image| image.amend(JOURNAL, |record| record.set_modification_count(5))),
         ("no journal", |image| image.amend(JOURNAL, |record| record.set_links(2))),
         ("a full check is wanted", |image| {
-            image.amend_superblock(|superblock| superblock.set_flags(superblock.flags() | flags::NEEDS_FSCK));
+            image.amend_superblock(|superblock| {
+                superblock.set_flags(superblock.flags() | SuperblockFlags::NEEDS_FSCK)
+            });
         }),
         ("an inode that does not exist", |image| {
             let record = link(image, ADDED, u32::MAX, (2, 24), (1, mode::REGULAR));

@@ -19,9 +19,8 @@ mod types;
 
 pub use errno::{Errno, Result};
 pub use types::{
-    Allocation, AttributeWrite, Attributes, Caller, DeviceNumber, DirEntry, Extent, FileKind,
-    FileSystemSpace, InodeFlags, NewFile, NewKind, Permissions, RenameFlags, SetAttributes, SetTime, Time,
-    Visit,
+    Allocation, AttributeWrite, Attributes, Caller, DeviceNumber, DirEntry, Extent, FileFlags, FileKind,
+    FileSystemSpace, NewFile, NewKind, Permissions, RenameFlags, SetAttributes, SetTime, Time, Visit,
 };
 
 pub use fsmend_base::InodeNo;
@@ -104,13 +103,13 @@ pub trait FileSystem {
     }
 
     /// The flags of an inode.
-    fn flags(&mut self, inode: InodeNo) -> Result<InodeFlags> {
+    fn flags(&mut self, inode: InodeNo) -> Result<FileFlags> {
         let _ = inode;
         Err(Errno::NotSupported)
     }
 
     /// Sets the flags of an inode. Those that only the driver changes stay as they are; [`Errno::NotSupported`] for what the driver cannot keep.
-    fn set_flags(&mut self, inode: InodeNo, flags: InodeFlags, now: Time) -> Result<()> {
+    fn set_flags(&mut self, inode: InodeNo, flags: FileFlags, now: Time) -> Result<()> {
         let _ = (inode, flags, now);
         Err(Errno::NotSupported)
     }

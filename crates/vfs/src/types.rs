@@ -290,14 +290,14 @@ impl Caller {
 
 /// Flags of an inode that users see and change (chattr, lsattr), with the project it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct InodeFlags {
-    /// The bits of `FS_IOC_GETFLAGS`, such as [`InodeFlags::IMMUTABLE`].
+pub struct FileFlags {
+    /// The bits of `FS_IOC_GETFLAGS`, such as [`FileFlags::IMMUTABLE`].
     pub bits: u32,
     /// The project for quotas; 0 where the format has none.
     pub project: u32,
 }
 
-impl InodeFlags {
+impl FileFlags {
     /// Writes are synchronous.
     pub const SYNC: u32 = 0x8;
     /// Nothing of the file may be changed.

@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use fsmend_ext_format::features::{Incompat, RoCompat};
-use fsmend_ext_format::group::{BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
+use fsmend_ext_format::group::{GroupDesc, GroupFlags, RawGroupDesc};
 use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use zerocopy::{FromZeros, IntoBytes};
@@ -79,7 +79,7 @@ fn tables(file: &File, superblock: &RawSuperblock) -> io::Result<Vec<(u64, usize
         raw.as_mut_bytes()[..len].copy_from_slice(&record[..len]);
         let desc = GroupDesc::parse(&raw, wide);
         let used = match lazy {
-            true if desc.has_flag(BG_INODE_UNINIT) => 0,
+            true if desc.has_flag(GroupFlags::INODE_UNINIT) => 0,
             true => superblock.s_inodes_per_group.get() - desc.itable_unused,
             false => superblock.s_inodes_per_group.get(),
         };

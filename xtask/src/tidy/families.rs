@@ -12,8 +12,13 @@ const FAMILIES: &[&str] =
 /// Files of these crates that say how others call what they hold.
 const EXEMPT: &[&str] = &["crates/device/src/partition/types.rs"];
 
-/// Checks every source of those crates, tests and comments included.
+/// The program knows families by the registry alone, but for the folders that take the options of another checker.
+const PROGRAM: &str = "crates/cli/src/";
+const FACES: &[&str] = &["crates/cli/src/e2fsck_compat/", "crates/cli/src/fsck_ffs_compat/"];
+
+/// Checks every source of those crates, tests and comments included, and the code of the program.
 pub fn check(sources: &[Source], remarks: &mut Remarks) {
+    check_program(sources, remarks);
     for source in sources.iter().filter(|source| is_neutral(&source.path)) {
         for (number, line) in source.text.lines().enumerate() {
             if let Some(family) = family_in(line) {
@@ -24,6 +29,34 @@ pub fn check(sources: &[Source], remarks: &mut Remarks) {
             }
         }
     }
+}
+
+fn check_program(sources: &[Source], remarks: &mut Remarks) {
+    let is_face = |path: &str| FACES.iter().any(|face| path.starts_with(face));
+    let of_program = |source: &&Source| source.path.starts_with(PROGRAM) && !is_face(&source.path);
+    for source in sources.iter().filter(of_program) {
+        // Tests may take a row or a type of some family as an example.
+        let code = source.text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"));
+        for (number, line) in code.enumerate().filter(|_| !source.path.ends_with("/tests.rs")) {
+            if let Some(family) = family_of_code(line) {
+                remarks.error(
+                    &format!("{}:{}", source.path, number + 1),
+                    format!("asks for {family}; the program asks the registry of families"),
+                );
+            }
+        }
+    }
+}
+
+/// A family whose crates or module the line uses, or whose name it compares with. Sentences for people may name any.
+fn family_of_code(line: &str) -> Option<&'static str> {
+    let is_used = |family: &&str| {
+        let (of_crate, module) = (format!("fsmend_{family}_"), format!("fsmend::{family}"));
+        let (name, code) = (format!("\"{family}\""), format!("\"{family}."));
+        [of_crate, module, name, code].iter().any(|use_| line.contains(use_.as_str()))
+    };
+    // What e2fsck calls a problem is said for all families.
+    FAMILIES.iter().copied().filter(|family| *family != "e2fsck").find(is_used)
 }
 
 fn is_neutral(path: &str) -> bool {
@@ -78,6 +111,26 @@ mod tests {
             &mut remarks,
         );
         assert!(remarks.errors.is_empty(), "a family may name itself");
+    }
+
+    #[test]
+    fn the_program_asks_the_registry() {
+        let errors = |path: &str, text: &str| {
+            let mut remarks = Remarks::default();
+            check(&[Source { path: path.to_owned(), text: text.to_owned() }], &mut remarks);
+            remarks.errors.len()
+        };
+        for line in [
+            "use fsmend_ufs_driver::Ufs;",
+            "use fsmend::ext::Ext;",
+            "name == \"hybridfs\"",
+            "\"ext.block.x\"",
+        ] {
+            assert_eq!(errors("crates/cli/src/mount/mod.rs", line), 1, "{line}");
+            assert_eq!(errors("crates/cli/src/e2fsck_compat/mod.rs", line), 0, "{line}");
+            assert_eq!(errors("crates/cli/src/mount/mod.rs", &format!("#[cfg(test)]\n{line}")), 0, "{line}");
+        }
+        assert_eq!(errors("crates/cli/src/mount/mod.rs", "/// Mounts an ext4 or UFS."), 0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Whether a file system that seems clean may be passed over, and the one line that says so.
 
 use fsmend_ext_check::precheck::Precheck;
-use fsmend_ext_format::superblock::{RawSuperblock, state};
+use fsmend_ext_format::superblock::{RawSuperblock, SuperblockState};
 
 use super::config::Config;
 
@@ -54,11 +54,16 @@ pub fn judge(precheck: &Precheck, at: Circumstances) -> Verdict {
     }
 }
 
-fn why_due(raw: &RawSuperblock, state: u16, is_doubtful: bool, at: Circumstances) -> Option<String> {
-    if state & state::ERRORS != 0 || is_doubtful {
+fn why_due(
+    raw: &RawSuperblock,
+    state: SuperblockState,
+    is_doubtful: bool,
+    at: Circumstances,
+) -> Option<String> {
+    if state.contains(SuperblockState::ERRORS) || is_doubtful {
         return Some(" contains a file system with errors".to_owned());
     }
-    if state & state::VALID == 0 {
+    if !state.contains(SuperblockState::VALID) {
         return Some(" was not cleanly unmounted".to_owned());
     }
     // A check that is only due waits twice as long on battery.
@@ -134,46 +139,52 @@ mod tests {
         Circumstances { now: NOW, broken_clock: false, slack: CLOCK_SLACK, on_battery: false }
     }
 
-    fn due(raw: &RawSuperblock, state: u16, at: Circumstances) -> String {
+    fn due(raw: &RawSuperblock, state: SuperblockState, at: Circumstances) -> String {
         why_due(raw, state, false, at).unwrap_or_default()
     }
 
     #[test]
     fn the_state_comes_first() {
         let raw = superblock(9, 3, 0, 0);
-        assert!(due(&raw, state::VALID | state::ERRORS, usual()).contains("with errors"));
-        assert!(due(&raw, 0, usual()).contains("not cleanly unmounted"));
-        assert!(why_due(&raw, state::VALID, true, usual()).is_some_and(|why| why.contains("with errors")));
-        assert!(due(&raw, state::VALID, usual()).contains("mounted 9 times"));
+        assert!(due(&raw, SuperblockState::VALID | SuperblockState::ERRORS, usual()).contains("with errors"));
+        assert!(due(&raw, SuperblockState::empty(), usual()).contains("not cleanly unmounted"));
+        assert!(
+            why_due(&raw, SuperblockState::VALID, true, usual())
+                .is_some_and(|why| why.contains("with errors"))
+        );
+        assert!(due(&raw, SuperblockState::VALID, usual()).contains("mounted 9 times"));
     }
 
     #[test]
     fn mounts_are_counted() {
         for (mounts, limit, is_due) in [(2, 3, false), (3, 3, true), (900, 0, false), (900, -1, false)] {
             let raw = superblock(mounts, limit, 0, 0);
-            assert_eq!(!due(&raw, state::VALID, usual()).is_empty(), is_due, "{mounts} of {limit}");
+            assert_eq!(!due(&raw, SuperblockState::VALID, usual()).is_empty(), is_due, "{mounts} of {limit}");
         }
     }
 
     #[test]
     fn days_are_counted_unless_the_clock_is_broken() {
         let old = superblock(0, -1, 10 * DAY, NOW - 30 * DAY);
-        assert!(due(&old, state::VALID, usual()).contains("gone 30 days"));
-        assert_eq!(due(&old, state::VALID, Circumstances { broken_clock: true, ..usual() }), "");
+        assert!(due(&old, SuperblockState::VALID, usual()).contains("gone 30 days"));
+        assert_eq!(due(&old, SuperblockState::VALID, Circumstances { broken_clock: true, ..usual() }), "");
         let ahead = superblock(0, -1, 10 * DAY, NOW + 2 * DAY);
-        assert!(due(&ahead, state::VALID, usual()).contains("in the future"));
+        assert!(due(&ahead, SuperblockState::VALID, usual()).contains("in the future"));
         let zone = superblock(0, -1, 10 * DAY, NOW + DAY / 2);
-        assert_eq!(due(&zone, state::VALID, usual()), "", "a time zone is no reason");
-        assert!(due(&zone, state::VALID, Circumstances { slack: 0, ..usual() }).contains("in the future"));
-        assert_eq!(due(&superblock(0, -1, 0, NOW + 9 * DAY), state::VALID, usual()), "");
+        assert_eq!(due(&zone, SuperblockState::VALID, usual()), "", "a time zone is no reason");
+        assert!(
+            due(&zone, SuperblockState::VALID, Circumstances { slack: 0, ..usual() })
+                .contains("in the future")
+        );
+        assert_eq!(due(&superblock(0, -1, 0, NOW + 9 * DAY), SuperblockState::VALID, usual()), "");
     }
 
     #[test]
     fn on_battery_a_check_waits_twice_as_long() {
         let battery = Circumstances { on_battery: true, ..usual() };
-        assert_eq!(due(&superblock(5, 3, 0, 0), state::VALID, battery), "");
-        assert_ne!(due(&superblock(6, 3, 0, 0), state::VALID, battery), "");
-        assert_eq!(due(&superblock(0, -1, 20 * DAY, NOW - 30 * DAY), state::VALID, battery), "");
+        assert_eq!(due(&superblock(5, 3, 0, 0), SuperblockState::VALID, battery), "");
+        assert_ne!(due(&superblock(6, 3, 0, 0), SuperblockState::VALID, battery), "");
+        assert_eq!(due(&superblock(0, -1, 20 * DAY, NOW - 30 * DAY), SuperblockState::VALID, battery), "");
         assert_eq!(mounts_left(&superblock(5, 3, 0, 0), battery), " (check deferred; on battery)");
     }
 

@@ -14,7 +14,7 @@ use fsmend_engine::report::{CheckReport, Repair, Report, StageStats, Summary};
 use fsmend_engine::{Problem, Progress, Refusal, Refused};
 use fsmend_ext_check::precheck::{Precheck, precheck};
 use fsmend_ext_check::superblock::problems::NO_UUID;
-use fsmend_ext_format::superblock::state;
+use fsmend_ext_format::superblock::SuperblockState;
 
 use super::clean::{self, Circumstances, Verdict};
 use super::config::Config;
@@ -216,7 +216,7 @@ impl Session {
             Err(refused) => return self.refuse(&refused),
         };
         self.take_name(&seen.summary.label);
-        self.had_errors = seen.state & state::ERRORS != 0;
+        self.had_errors = seen.state.contains(SuperblockState::ERRORS);
         if seen.replayed {
             self.tell_replay();
         }
@@ -230,7 +230,7 @@ impl Session {
                 Verdict::Due(why) => self.out.print(&format!("{}{why}, check forced.\n", self.name)),
             }
         }
-        let was_unclean = seen.state & state::VALID == 0;
+        let was_unclean = !seen.state.contains(SuperblockState::VALID);
         let bad_blocks = match self.bad_block_option(&seen) {
             Ok(option) => option,
             Err(code) => return code,

@@ -15,7 +15,7 @@ use fsmend_engine::{Findings, Problem, Progress, Refused};
 use fsmend_session::recovered_names::{MEMBER, RecoveredNames};
 use fsmend_session::{Family, Hold, Undo};
 use fsmend_ufs_check::opening::{Layout, find_layout};
-use fsmend_ufs_format::superblock::flags;
+use fsmend_ufs_format::superblock::SuperblockFlags;
 use serde_json::json;
 
 use super::code;
@@ -76,7 +76,13 @@ impl<'a> Session<'a> {
                 (hold.device(), Some(hold))
             }
         };
-        target::must_be_of("ufs", &*device, "take the options of fsck_ffs for").map_err(fail)?;
+        let other = target::FAMILIES.recognise(&*device).filter(|family| family.name() != Ufs.name());
+        if let Some(other) = other {
+            return Err(fail(format!(
+                "it holds {}, which fsmend checks and repairs, but does not take the options of fsck_ffs for",
+                other.title()
+            )));
+        }
         Ok(Session { program, options, name, device, hold, access, cancel })
     }
 
@@ -133,8 +139,8 @@ impl<'a> Session<'a> {
         let Some(layout) = self.layout() else { return code::NO_SUPERBLOCK };
         let bits = layout.superblock.flags();
         match bits {
-            _ if bits & (flags::NEEDS_FSCK | flags::JOURNAL) != 0 => code::FOREGROUND,
-            _ if bits & flags::SOFT_UPDATES == 0 => code::NO_SOFT_UPDATES,
+            _ if bits.intersects(SuperblockFlags::NEEDS_FSCK | SuperblockFlags::JOURNAL) => code::FOREGROUND,
+            _ if !bits.contains(SuperblockFlags::SOFT_UPDATES) => code::NO_SOFT_UPDATES,
             _ => code::NO_KERNEL,
         }
     }

@@ -71,8 +71,8 @@ pub struct MakeArgs {
     pub size: u64,
 
     /// File system type
-    #[arg(short = 't', long = "type", value_enum, default_value_t = crate::mkfs::Type::Ext3)]
-    pub kind: crate::mkfs::Type,
+    #[arg(short = 't', long = "type", default_value = fsmend::LAB_KIND, value_parser = crate::mkfs::kinds())]
+    pub kind: &'static str,
 
     /// As in fsmend mkfs
     #[arg(short = 'E', value_name = "OPTIONS")]

@@ -67,7 +67,7 @@ fn make(arguments: &MakeArgs) -> Result<String, Refused> {
     let wanted = mkfs::MkfsArgs {
         target: target.clone(),
         size: Some(*size),
-        kind: *kind,
+        kind,
         extended: extended.clone(),
         metadata_area: *metadata_area,
         label: String::new(),
@@ -76,14 +76,9 @@ fn make(arguments: &MakeArgs) -> Result<String, Refused> {
     let writer =
         mkfs::writer(&wanted, &mkfs::Luck::seeded(telling.seed)).map_err(|why| (exit::USAGE, why))?;
     mkfs::make_blank(target, *size, &*writer).map_err(&failed)?;
-    let said = Said::new("make", target, telling.seed).with("type", kind.name()).with("bytes", *size);
-    let text = format!(
-        "{}: {} of {}, from seed {}.",
-        target.display(),
-        kind.name(),
-        numbers::bytes(*size),
-        telling.seed
-    );
+    let said = Said::new("make", target, telling.seed).with("type", *kind).with("bytes", *size);
+    let text =
+        format!("{}: {} of {}, from seed {}.", target.display(), kind, numbers::bytes(*size), telling.seed);
     Ok(said.told(telling.format, text))
 }
 

@@ -7,9 +7,6 @@ use std::time::{Duration, Instant};
 
 use fsmend_device::{Device, WritableDevice};
 use fsmend_disksim::{DRIVES, Drive, Timed};
-use fsmend_ext_driver::policy::MetaclusterPolicy;
-use fsmend_ext_driver::{Ext, MountOptions};
-use fsmend_hybridfs_driver::Hybrid;
 use fsmend_lab::aging::{Aging, AgingOptions, AgingReport, Filling};
 use fsmend_lab::personality::{self, Personality};
 use fsmend_lab::postmark::{self, PostmarkOptions};
@@ -17,7 +14,7 @@ use fsmend_lab::trees::{
     ArchiveOptions, KernelOptions, Mix, MixOptions, build_kernel, copy_kernel, remove_all, unpack,
 };
 use fsmend_lab::{Bench, reading};
-use fsmend_ufs_driver::Ufs;
+use fsmend_session::driver::{Driver, Mounting as How, Placement};
 use fsmend_vfs::{Errno, FileSystem, InodeNo, Time};
 
 use super::args::{FillArgs, Mounting, Policy, RunArgs, Telling, Workload};
@@ -26,9 +23,6 @@ use super::{Refused, exit};
 
 /// Bytes that a file is read in: as many as Linux reads ahead.
 const PIECE: usize = 128 << 10;
-/// What this family is called.
-const HYBRIDFS: &str = "hybridfs";
-const UFS: &str = "ufs";
 /// Bytes of a block group of 4 KiB blocks.
 const GROUP_BYTES: u64 = 128 << 20;
 
@@ -95,43 +89,22 @@ impl Site {
 
     /// Whether its files take blocks before they are written.
     fn claims(&self) -> bool {
-        self.family() != Some(HYBRIDFS)
+        self.driver().is_ok_and(|driver| driver.claims_unwritten())
     }
 
-    fn family(&self) -> Option<&'static str> {
-        crate::target::FAMILIES.recognise(&*self.device).map(|family| family.name())
+    fn driver(&self) -> Result<&'static dyn Driver, String> {
+        crate::target::FAMILIES.driver_of(&*self.device, "mount")
     }
 
     fn mount(&self, in_bulk: bool) -> Result<Box<dyn FileSystem>, String> {
-        let now = Time::at(1_000_000_000);
         self.forget();
-        let device = Arc::clone(&self.device);
-        match self.family() {
-            Some(HYBRIDFS | UFS) if self.policy != Policy::Format => {
-                return Err(
-                    "such a file system has no policy but its own (that of UFS is chosen by -k of make)"
-                        .into(),
-                );
-            }
-            Some(HYBRIDFS) => {
-                let driver = Hybrid::mount(device, fsmend_hybridfs_driver::MountOptions::new(now));
-                return Ok(Box::new(driver.map_err(|error| error.to_string())?));
-            }
-            Some(UFS) => {
-                let driver = Ufs::mount(device, fsmend_ufs_driver::MountOptions::new(now));
-                return Ok(Box::new(driver.map_err(|error| error.to_string())?));
-            }
-            _ => {}
-        }
-        let options = MountOptions { bulk: in_bulk, ..MountOptions::new(now) };
-        let options = match self.policy {
-            Policy::Format => options,
-            Policy::Metacluster => options.with_policy(MetaclusterPolicy::default()),
-            Policy::MetaclusterAll => options
-                .with_policy(MetaclusterPolicy { first_map_in_line: false, ..MetaclusterPolicy::default() }),
+        let placement = match self.policy {
+            Policy::Format => Placement::Format,
+            Policy::Metacluster => Placement::Metacluster,
+            Policy::MetaclusterAll => Placement::MetaclusterAll,
         };
-        let driver = Ext::mount(device, options);
-        Ok(Box::new(driver.map_err(|error| error.to_string())?))
+        let how = How { bulk: in_bulk, placement, ..How::new(Time::at(1_000_000_000), false) };
+        Ok(self.driver()?.mount(Arc::clone(&self.device), &how)?.fs)
     }
 
     /// Nothing is in memory.

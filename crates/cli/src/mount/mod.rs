@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use fsmend_blockcache::Unwritable;
 use fsmend_device::{OpenError, OpenErrorKind, OpenOptions, ReadHold, Usage, WritableDevice, WriteOptions};
-use fsmend_ext_driver::{Ext, MountOptions, Unwritable};
 use fsmend_mount::{Ended, Mounted, Options, Stopper};
+use fsmend_session::driver::{Driven, Mounting};
 use fsmend_session::interrupted::left_half_written;
-use fsmend_vfs::FileSystem;
 
 use crate::{exit, failure, machine, target};
 
@@ -172,11 +172,13 @@ fn serve(
     fsmend_mount::place(&arguments.dir).map_err(|error| unusable(&error))?;
     target::wait_for_ending_mount(&arguments.target);
     let (device, _hold) = open(&arguments.target, place, options.read_only)?;
+    let driver = target::FAMILIES.driver_of(&*device, "mount")?;
     let device = match log {
-        Some(log) => with_log(device, log, options.read_only)?,
+        Some(log) => driver.with_log(device, log, options.read_only)?,
         None => device,
     };
-    let fs = driver(device, options.read_only)?;
+    let Driven { fs, notes } = driver.mount(device, &Mounting::new(machine::time(), options.read_only))?;
+    notes.iter().for_each(|note| eprintln!("fsmend: {note}."));
     let mounted =
         Mounted::mount(fs, &arguments.dir, options, machine::time).map_err(|refused| unusable(&refused))?;
     if let Err(error) = stop_on_signals(mounted.stopper()) {
@@ -188,47 +190,6 @@ fn serve(
         eprintln!("fsmend: files were open in {}; they can no longer be used.", arguments.dir.display());
     }
     Ok(exit::CLEAN)
-}
-
-/// A hybridfs with the device of its log.
-fn with_log(
-    device: Arc<dyn WritableDevice>,
-    path: &Path,
-    read_only: bool,
-) -> Result<Arc<dyn WritableDevice>, String> {
-    let told = |why: &dyn Display| format!("the log on {}: {why}", path.display());
-    let (_, superblock) = fsmend_hybridfs_check::superblock::find(&*device)?;
-    let place = superblock.log_device().ok_or("its log is on no other device")?;
-    let log: Arc<dyn WritableDevice> = match read_only {
-        true => {
-            let log = fsmend_session::open::plain(path).map_err(|refusal| told(&refusal))?;
-            Arc::new(Unwritable(log))
-        }
-        false => Arc::new(fsmend_device::WritableFile::open(path, false).map_err(|error| told(&error))?),
-    };
-    let joined = fsmend_device::Joined::new(device, log, place);
-    Ok(Arc::new(joined.ok_or_else(|| told(&"it is too short"))?))
-}
-
-/// The driver for what a device holds; that of ext says what is wrong where no family knows it.
-fn driver(device: Arc<dyn WritableDevice>, read_only: bool) -> Result<Box<dyn FileSystem + Send>, String> {
-    let now = machine::time();
-    let family = target::FAMILIES.recognise(&*device).map(|family| family.name());
-    if family == Some("hybridfs") {
-        use fsmend_hybridfs_driver::{Hybrid, MountOptions};
-        let how = if read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
-        return Ok(Box::new(Hybrid::mount(device, how).map_err(|error| error.to_string())?));
-    }
-    if family == Some("ufs") {
-        use fsmend_ufs_driver::{MountOptions, Ufs};
-        let how = if read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
-        let mut ufs = Ufs::mount(device, how).map_err(|error| error.to_string())?;
-        ufs.notes().iter().for_each(|note| eprintln!("fsmend: {note}."));
-        return Ok(Box::new(ufs));
-    }
-    target::must_be_of("ext", &*device, "mount")?;
-    let how = if read_only { MountOptions::read_only(now) } else { MountOptions::new(now) };
-    Ok(Box::new(Ext::mount(device, how).map_err(|error| error.to_string())?))
 }
 
 /// A target, and what keeps others from writing it if we do not write it ourselves.

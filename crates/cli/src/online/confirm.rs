@@ -13,17 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
-use fsmend::ext::Ext;
 use fsmend_device::{Device, FileDevice, FreshDevice, Mounted, ReadBackend, missing_permission};
 use fsmend_engine::options::CheckOptions;
 use fsmend_engine::report::CheckReport;
 use fsmend_engine::{Findings, Problem, Progress, Refusal, Refused};
-use fsmend_ext_check::online::{confirm, look, recurring, suspicions, without_suspicions};
-use fsmend_session::Family;
 use fsmend_session::text::sentence;
 
 use super::freeze::{Freeze, Freezer, stopping_at};
-use super::{Online, Seen, View, is_cancelled, judged};
+use super::{Online, Rules, Seen, View, is_cancelled, judged};
 
 /// A whole check is tried on the frozen file system unless it takes longer than so many times the limit while others go on writing: it
 /// is quicker when they wait.
@@ -43,6 +40,7 @@ struct Scanned {
 
 /// What is at hand.
 struct Confirmation<'a> {
+    rules: Rules,
     path: &'a Path,
     cached: Arc<dyn Device>,
     options: &'a CheckOptions,
@@ -52,13 +50,13 @@ struct Confirmation<'a> {
 
 /// Scans, freezes and confirms.
 pub fn see(
-    found: &Mounted,
+    (found, rules): (&Mounted, Rules),
     freezer: Result<Freezer, String>,
     options: &CheckOptions,
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Seen {
-    let confirmation = match Confirmation::new(&found.device, options, cancel) {
+    let confirmation = match Confirmation::new((&found.device, rules), options, cancel) {
         Ok(confirmation) => confirmation,
         Err(refusal) => return refused(refusal),
     };
@@ -77,7 +75,11 @@ pub fn see(
 }
 
 impl<'a> Confirmation<'a> {
-    fn new(path: &'a Path, options: &'a CheckOptions, cancel: &'a AtomicBool) -> Result<Self, Refusal> {
+    fn new(
+        (path, rules): (&'a Path, Rules),
+        options: &'a CheckOptions,
+        cancel: &'a AtomicBool,
+    ) -> Result<Self, Refusal> {
         let refusal = |error: std::io::Error| cannot_read(path, &error).refusal;
         let cached: Arc<dyn Device> = Arc::new(FileDevice::open(path).map_err(refusal)?);
         // The page cache has nothing to give there.
@@ -86,7 +88,7 @@ impl<'a> Confirmation<'a> {
             other => other,
         };
         let fresh_options = CheckOptions { backend, ..options.clone() };
-        let confirmation = Confirmation { path, cached, options, fresh_options, cancel };
+        let confirmation = Confirmation { rules, path, cached, options, fresh_options, cancel };
         confirmation.fresh().map_err(refusal)?;
         Ok(confirmation)
     }
@@ -99,25 +101,30 @@ impl<'a> Confirmation<'a> {
     /// Scans the live file system, and again as long as that clears suspicions.
     fn scan(&self, progress: &Progress) -> Scanned {
         let live = CheckOptions { replay: false, ..self.options.clone() };
-        let mut report = match Ext.check(&self.cached, &live, progress, self.cancel) {
+        let mut report = match self.rules.family.check(&self.cached, &live, progress, self.cancel) {
             Ok(report) => report,
             Err(refused) => return Scanned::impossible(refused),
         };
-        let mut left = suspicions_of(&report);
+        let mut left = self.suspicions_of(&report);
         let mut scans = 1;
         while !left.is_empty() && scans < SCANS_MAX {
             let (started, before) = (Instant::now(), left);
-            report = match Ext.check(&self.cached, &live, &Progress::new(), self.cancel) {
+            report = match self.rules.family.check(&self.cached, &live, &Progress::new(), self.cancel) {
                 Ok(report) => report,
                 Err(refused) => return Scanned::impossible(refused),
             };
-            left = recurring(suspicions_of(&report), &before);
+            left = self.rules.live.recurring(self.suspicions_of(&report), &before);
             scans += 1;
             if left.len() == before.len() || started.elapsed() > SHORT_SCAN {
                 break;
             }
         }
         Scanned { report, suspicions: Some(left), refused: None }
+    }
+
+    fn suspicions_of(&self, report: &CheckReport) -> Vec<Problem> {
+        let findings = report.findings.iter().cloned().collect();
+        self.rules.live.suspicions(Findings::from_parts(findings, report.findings.counts()))
     }
 
     fn settle(&self, scanned: Scanned, freezer: &mut Freezer) -> Seen {
@@ -134,7 +141,7 @@ impl<'a> Confirmation<'a> {
             }
         }
         match self.check_frozen(freezer) {
-            Some(Ok((result, freeze))) => judged(result, online(View::FrozenCheck, freeze)),
+            Some(Ok((result, freeze))) => judged(self.rules, result, online(View::FrozenCheck, freeze)),
             Some(Err(why)) => unconfirmed(scanned, why),
             None if is_cancelled(self.cancel) => refused(crate::outcome::cancelled()),
             None => self.confirm_frozen(scanned, freezer),
@@ -148,12 +155,15 @@ impl<'a> Confirmation<'a> {
         scanned: Scanned,
         freezer: &mut Freezer,
     ) -> Result<Box<Seen>, (Box<Scanned>, Option<String>)> {
-        let look =
-            |_: &AtomicBool| self.fresh().ok().and_then(|fresh| look(&fresh, &self.fresh_options).ok());
+        let look = |_: &AtomicBool| {
+            self.fresh().ok().and_then(|fresh| self.rules.live.look(&fresh, &self.fresh_options).ok())
+        };
         match freezer.while_frozen(self.cancel, look) {
             Ok((Some(Some(seen)), freeze)) => {
-                let report = without_suspicions(scanned.report, seen);
-                Ok(Box::new(judged(Ok(report), online(View::FrozenLook, freeze))))
+                // Its suspicions have all gone: what the look saw, and the counts of the scan.
+                let mut report = CheckReport { findings: seen.findings, ..scanned.report };
+                report.summary.journal = seen.journal;
+                Ok(Box::new(judged(self.rules, Ok(report), online(View::FrozenLook, freeze))))
             }
             Ok(_) => Err((Box::new(scanned), None)),
             Err(why) => Err((Box::new(scanned), Some(format!("It was not frozen: {why}")))),
@@ -167,7 +177,7 @@ impl<'a> Confirmation<'a> {
         freezer: &mut Freezer,
     ) -> Option<Result<(Result<CheckReport, Refused>, Freeze), String>> {
         let check = |stop: &AtomicBool| match self.fresh() {
-            Ok(fresh) => Ext.check(&fresh, &self.fresh_options, &Progress::new(), stop),
+            Ok(fresh) => self.rules.family.check(&fresh, &self.fresh_options, &Progress::new(), stop),
             Err(error) => Err(cannot_read(self.path, &error)),
         };
         let rehearsed = stopping_at(Instant::now() + freezer.limit() * TIMES_LIVE, self.cancel, check);
@@ -189,7 +199,7 @@ impl<'a> Confirmation<'a> {
         );
         let Some(suspicions) = scanned.suspicions.clone() else { return unconfirmed(scanned, reason) };
         let look = |stop: &AtomicBool| match self.fresh() {
-            Ok(fresh) => confirm(&fresh, &self.fresh_options, suspicions, stop),
+            Ok(fresh) => self.rules.live.confirm(&fresh, &self.fresh_options, suspicions, stop),
             Err(_) => (Vec::new(), suspicions),
         };
         match freezer.while_frozen(self.cancel, look) {
@@ -218,10 +228,6 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> Refused {
         hint: sentence(&missing_permission(error, "read")),
     };
     Refused { refusal, findings: Box::new(Findings::new()) }
-}
-
-fn suspicions_of(report: &CheckReport) -> Vec<Problem> {
-    suspicions(Findings::from_parts(report.findings.iter().cloned().collect(), report.findings.counts()))
 }
 
 fn together(problems: Vec<Problem>) -> Findings {

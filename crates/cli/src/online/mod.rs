@@ -18,13 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
-use fsmend::ext::Ext;
 use fsmend_device::{Device, FileDevice, Mounted, Usage, mounted, mounted_at, usage_of};
 use fsmend_engine::options::{CheckOptions, SuperblockOptions};
 use fsmend_engine::report::{CheckReport, Report};
 use fsmend_engine::{Findings, Progress, Refusal, Refused};
-use fsmend_ext_check::online::judge;
 use fsmend_session::Family;
+use fsmend_session::live::Live;
 
 use crate::check;
 use crate::check_args::CheckArgs;
@@ -41,6 +40,13 @@ struct Taken {
     at: SystemTime,
     frozen: Option<Duration>,
     of: String,
+}
+
+/// How the file system is checked, and what tells damage from files in use.
+#[derive(Clone, Copy)]
+struct Rules {
+    family: &'static dyn Family,
+    live: &'static dyn Live,
 }
 
 /// What a check of some view came to.
@@ -156,17 +162,22 @@ fn check_mounted(
     cancel: &AtomicBool,
 ) -> Outcome {
     let started = Instant::now();
-    // What is damage and what a file in use is told apart by rules of one family.
-    let of_family = FileDevice::open(&found.device)
-        .map_or(Ok(()), |device| target::must_be_of("ext", &device, "check while it is mounted for writing"));
-    if let Err(message) = of_family {
+    let family = FileDevice::open(&found.device)
+        .map_or_else(|_| target::FAMILIES.usual(), |device| target::FAMILIES.of(&device));
+    // Rules of the family distinguish damage from the traces of files in use.
+    let Some(live) = family.live() else {
+        let message = format!(
+            "it holds {}, which fsmend checks and repairs, but does not check while it is mounted for writing",
+            family.title()
+        );
         let hint = "Mount it for reading only, or unmount it".to_owned();
         return outcome_of(path, started, Err(Refusal { code: "cannot-check-online", message, hint }));
-    }
+    };
+    let rules = Rules { family, live };
     let progress = [Progress::new()];
     let mut seen = None;
     Ticker::new(arguments.common.progress).run_beside(&progress, || {
-        seen = Some(see(arguments, found, options, &progress[0], cancel));
+        seen = Some(see(arguments, (found, rules), options, &progress[0], cancel));
     });
     let Some(Seen { result, unconfirmed, mut online }) = seen else {
         return outcome_of(path, started, Err(outcome::cancelled()));
@@ -191,7 +202,7 @@ fn check_mounted(
 /// Takes the best view there is, and checks it.
 fn see(
     arguments: &CheckArgs,
-    found: &Mounted,
+    (found, rules): (&Mounted, Rules),
     options: &CheckOptions,
     progress: &Progress,
     cancel: &AtomicBool,
@@ -204,7 +215,7 @@ fn see(
     let mut tried = Vec::new();
     let wants = |view| choice == ViewChoice::Auto || choice == view;
     if wants(ViewChoice::Lvm) {
-        match see_snapshot(found, options, progress, cancel) {
+        match see_snapshot((found, rules), options, progress, cancel) {
             Ok(seen) => return seen,
             Err(why) => tried.push(format!("No LVM snapshot: {why}.")),
         }
@@ -213,13 +224,15 @@ fn see(
         if choice == ViewChoice::Lvm { None } else { Some(Freezer::new(found, arguments.online.limit())) };
     if let (true, Some(Ok(freezer))) = (wants(ViewChoice::Reflink), &mut freezer) {
         match reflink::take(found, freezer, cancel) {
-            Ok(taken) => return see_taken(View::ReflinkCopy, taken, tried, options, progress, cancel),
+            Ok(taken) => {
+                return see_taken((View::ReflinkCopy, rules), taken, tried, options, progress, cancel);
+            }
             Err(why) => tried.push(format!("No reflink copy: {why}.")),
         }
     }
     if wants(ViewChoice::Freeze) {
         let freezer = freezer.unwrap_or_else(|| Err("it was not asked for".to_owned()));
-        let mut seen = confirm::see(found, freezer, options, progress, cancel);
+        let mut seen = confirm::see((found, rules), freezer, options, progress, cancel);
         seen.online.tried = tried;
         return seen;
     }
@@ -242,13 +255,13 @@ fn no_view(tried: Vec<String>) -> Seen {
 }
 
 fn see_snapshot(
-    found: &Mounted,
+    (found, rules): (&Mounted, Rules),
     options: &CheckOptions,
     progress: &Progress,
     cancel: &AtomicBool,
 ) -> Result<Seen, String> {
     let (taken, snapshot) = lvm::take(found)?;
-    let seen = see_taken(View::LvmSnapshot, taken, Vec::new(), options, progress, cancel);
+    let seen = see_taken((View::LvmSnapshot, rules), taken, Vec::new(), options, progress, cancel);
     if snapshot.is_whole() {
         return Ok(seen);
     }
@@ -257,7 +270,7 @@ fn see_snapshot(
 
 /// Checks a view that stands still.
 fn see_taken(
-    view: View,
+    (view, rules): (View, Rules),
     taken: Taken,
     tried: Vec<String>,
     options: &CheckOptions,
@@ -266,26 +279,26 @@ fn see_taken(
 ) -> Seen {
     let (of, frozen) = (Some(taken.of), taken.frozen);
     let online = Online { of, frozen, tried, ..Online::new(view, taken.at) };
-    let result = Ext.check(&taken.device, options, progress, cancel);
+    let result = rules.family.check(&taken.device, options, progress, cancel);
     drop(taken.device);
-    judged(result, online)
+    judged(rules, result, online)
 }
 
 /// What is a problem on a view that stands still, and what could be the trace of a file in use.
-fn judged(result: Result<CheckReport, Refused>, mut online: Online) -> Seen {
+fn judged(rules: Rules, result: Result<CheckReport, Refused>, mut online: Online) -> Seen {
     let mut report = match result {
         Ok(report) => report,
         Err(refused) => return Seen { result: Err(refused), unconfirmed: Findings::new(), online },
     };
-    let judged = judge(std::mem::take(&mut report.findings), report.summary.journal);
+    let judged = rules.live.judge(std::mem::take(&mut report.findings), report.summary.journal);
     report.findings = judged.stands;
-    if judged.untellable.is_damaged() {
+    if judged.undecided.is_damaged() {
         online.reason = Some(
             "Without a journal, deleted files that are still open cannot be distinguished from leaked inodes"
                 .to_owned(),
         );
     }
-    Seen { result: Ok(report), unconfirmed: judged.untellable, online }
+    Seen { result: Ok(report), unconfirmed: judged.undecided, online }
 }
 
 fn outcome_of(path: &Path, started: Instant, result: Result<Answer, Refusal>) -> Outcome {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A file system that its own mount keeps a state of (hybridfs): it is asked for one, which stays whole on the device while the mount goes on, and that is checked. Nobody waits.
+//! A file system that its own mount keeps a state of: it is asked for one, which stays whole on the device while the mount goes on, and that is checked. Nobody waits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use fsmend_device::{Device, Served, served_at};
 use fsmend_engine::options::CheckOptions;
 use fsmend_engine::report::CheckReport;
 use fsmend_engine::{Findings, Progress, Refusal, Refused};
-use fsmend_hybridfs_driver::PIN_ATTRIBUTE;
+use fsmend_session::live::Pins;
 
 use crate::check_args::CheckArgs;
 use crate::online::view::{Online, View};
@@ -24,25 +24,20 @@ const VALUE_MAX: usize = 64;
 /// A state that is kept; let go when it is dropped.
 struct Pinned<'s> {
     at: &'s Path,
+    attribute: &'static [u8],
     value: String,
 }
 
 impl<'s> Pinned<'s> {
-    fn take(at: &'s Path) -> Result<Self, String> {
-        rustix::fs::setxattr(at, PIN_ATTRIBUTE, b"", rustix::fs::XattrFlags::empty())
+    fn take(at: &'s Path, attribute: &'static [u8]) -> Result<Self, String> {
+        rustix::fs::setxattr(at, attribute, b"", rustix::fs::XattrFlags::empty())
             .map_err(|error| error.to_string())?;
-        let value = value(at).ok_or("it was let go at once")?;
-        Ok(Pinned { at, value })
-    }
-
-    /// The number of the segment, and where its summary is.
-    fn place(&self) -> Option<(u64, u64)> {
-        let (ssn, summary) = self.value.split_once(' ')?;
-        Some((ssn.parse().ok()?, summary.parse().ok()?))
+        let value = value(at, attribute).ok_or("it was let go at once")?;
+        Ok(Pinned { at, attribute, value })
     }
 
     fn is_kept(&self) -> bool {
-        value(self.at).as_ref() == Some(&self.value)
+        value(self.at, self.attribute).as_ref() == Some(&self.value)
     }
 }
 
@@ -50,14 +45,14 @@ impl Drop for Pinned<'_> {
     fn drop(&mut self) {
         // What another check has asked for meanwhile is not ours.
         if self.is_kept() {
-            let _ = rustix::fs::removexattr(self.at, PIN_ATTRIBUTE);
+            let _ = rustix::fs::removexattr(self.at, self.attribute);
         }
     }
 }
 
-fn value(at: &Path) -> Option<String> {
+fn value(at: &Path, attribute: &[u8]) -> Option<String> {
     let mut bytes = [0; VALUE_MAX];
-    let len = rustix::fs::getxattr(at, PIN_ATTRIBUTE, &mut bytes).ok()?;
+    let len = rustix::fs::getxattr(at, attribute, &mut bytes).ok()?;
     String::from_utf8(bytes.get(..len)?.to_vec()).ok()
 }
 
@@ -72,14 +67,12 @@ pub fn check(
     let opened = fsmend_device::open(&served.source, &arguments.open_options(), &target::FAMILIES).ok()?;
     let mut targets = opened.targets;
     let device = targets.pop().filter(|_| targets.is_empty())?.device;
-    if target::FAMILIES.recognise(&*device)?.name() != "hybridfs" {
-        return None;
-    }
+    let pins = target::FAMILIES.recognise(&*device)?.pins()?;
     let started = Instant::now();
     let progress = [Progress::new()];
     let mut seen = None;
     Ticker::new(arguments.common.progress).run_beside(&progress, || {
-        seen = Some(see(&served, &device, options, &progress[0], cancel));
+        seen = Some(see((&served, pins), &device, options, &progress[0], cancel));
     });
     let (result, at) = seen.unwrap_or_else(|| (Err(plain(outcome::cancelled())), SystemTime::now()));
     let (result, found_before) = match result {
@@ -102,7 +95,7 @@ fn plain(refusal: Refusal) -> Refused {
 }
 
 fn see(
-    served: &Served,
+    (served, pins): (&Served, &'static dyn Pins),
     device: &Arc<dyn Device>,
     options: &CheckOptions,
     progress: &Progress,
@@ -111,7 +104,7 @@ fn see(
     let at = SystemTime::now();
     let refused =
         |code, message: String, hint: &str| Err(plain(Refusal { code, message, hint: hint.to_owned() }));
-    let pinned = match Pinned::take(&served.at) {
+    let pinned = match Pinned::take(&served.at, pins.attribute()) {
         Ok(pinned) => pinned,
         Err(why) => {
             let message = format!("The mount at {} cannot keep a state ({why})", served.at.display());
@@ -121,12 +114,8 @@ fn see(
             );
         }
     };
-    let view = pinned
-        .place()
-        .ok_or_else(|| "it does not say which state it keeps".to_owned())
-        .and_then(|place| fsmend_hybridfs_check::view::of_pinned(Arc::clone(device), place));
-    let view: Arc<dyn Device> = match view {
-        Ok(view) => Arc::new(view),
+    let view = match pins.view(device, &pinned.value) {
+        Ok(view) => view,
         Err(why) => {
             let message = format!("The state that the mount keeps cannot be read: {why}");
             return (refused("no-view", message, "Run it again"), at);

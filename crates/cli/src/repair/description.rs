@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::report::Report;
 use fsmend_engine::{Action, FileChange, InodeState, Row};
-use fsmend_ext_check::directory::problems::ENTRY_INODE_UNUSED;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -80,7 +79,7 @@ impl Description {
     }
 
     fn sentence(&self, file: &FileChange, row: &'static Row) -> &'static str {
-        if *row != ENTRY_INODE_UNUSED {
+        if !crate::target::FAMILIES.has(|family| family.unused_names(), row) {
             return self.remedies.of(row).loss;
         }
         match file.state {

@@ -162,7 +162,7 @@ fn headline(outcome: &Outcome, checked: &Checked, layout: Layout) -> String {
 /// Whether all that was found right was read by a backup of the superblock. As with e2fsck that alone is not damage, for nothing is wrong with
 /// what the backup describes; but an administrator whose server does not boot needs to see it first.
 fn stands_on_backup(report: &Report) -> bool {
-    report.notes().any(|group| group.row.code == "ext.superblock.primary-replaced")
+    report.notes().any(|group| crate::target::FAMILIES.has(|family| family.read_by_copy(), group.row))
 }
 
 /// How many suspicions were not confirmed, if there were any.

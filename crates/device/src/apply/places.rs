@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::layout::LogState;
+use super::layout::{Header, LogState};
 use super::log::{Log, LogSummary, begins_like_log, summarize};
 use super::recover::compare;
 use super::{LogFile, LogOnDisk};
@@ -86,14 +86,17 @@ pub fn find_open_log(path: &Path, start: u64, device: &dyn Device, state_folder:
     })
 }
 
-/// Removes the logs of the target at `path` that were closed and not to be kept, and that a run which was cut short right then could
-/// not remove any more. They are of no use to anyone.
-pub fn remove_closed_logs(path: &Path, state_folder: &Path) {
+/// Removes the logs of `device`, which starts at byte `start` of the file or block device at `path`, that were closed and not to be kept, and that a run
+/// which was cut short right then could not remove any more. In a state folder the logs of other targets may have the same file name.
+pub fn remove_closed_logs(path: &Path, start: u64, device: &dyn Device, state_folder: &Path) {
+    let beside = place_beside(path);
     for FoundLog { log, state } in find_logs(path, state_folder) {
         let is_done = matches!(state, LogState::Applied | LogState::Undone) && is_trusted(log.path(), path);
-        let is_kept =
-            |log| summarize(log).map_or(true, |summary| summary.header.is_none_or(|header| header.keep_undo));
-        if is_done && !is_kept(&log) {
+        let is_beside = beside.as_ref().is_some_and(|place| place.parent() == log.path().parent());
+        let is_ours =
+            |header: &Header| header.start == start && (is_beside || header.target_name == device.name());
+        let header = summarize(&log).ok().and_then(|summary| summary.header);
+        if is_done && header.is_some_and(|header| is_ours(&header) && !header.keep_undo) {
             // That it cannot be removed does no harm.
             let _ = log.remove();
         }
@@ -138,7 +141,7 @@ impl Wanted<'_> {
 }
 
 /// The first of `files` that `is_ours` and open; if there is none, the first that was never completed.
-/// What cannot even be glanced at, and lies `beside` the target, is shown to the caller, who will be told why.
+/// A log `beside` the target that cannot be read at all is returned, so that the caller reports the error.
 fn first_open(
     files: Vec<PathBuf>,
     beside: bool,

@@ -113,13 +113,35 @@ fn a_closed_log_that_could_not_be_removed_any_more_goes_with_the_next_run() {
         apply(&plan, &device, &log, &ApplyOptions { keep_undo, ..options() }).unwrap();
         std::fs::rename(&second_name, &place).unwrap();
         let _ = std::fs::remove_file(&second_name);
-        remove_closed_logs(&target, &folder.0);
+        remove_closed_logs(&target, 0, &device, &folder.0);
         assert!(folder.names().contains(&"disk.img.fsmend-undo".to_owned()), "it is still held");
         drop(log);
-        remove_closed_logs(&target, &folder.0);
+        remove_closed_logs(&target, 4096, &device, &folder.0);
+        assert!(
+            folder.names().contains(&"disk.img.fsmend-undo".to_owned()),
+            "it is that of another partition"
+        );
+        remove_closed_logs(&target, 0, &device, &folder.0);
         assert_eq!(folder.names(), left);
         device.write_at(0, &image(9_000_100)).unwrap();
     }
+}
+
+#[test]
+fn a_closed_log_of_another_target_of_the_same_name_stays() {
+    let (folder, (device, plan, _)) = (Folder::new("closed-logs-of-two"), trial());
+    let (target, state) = (folder.0.join("disk.img"), folder.0.join("state"));
+    std::fs::write(&target, [0]).unwrap();
+    let log = create_log_in(&state, &target).unwrap();
+    let (place, second_name) = (log.path().to_owned(), state.join("as-if-killed"));
+    std::fs::hard_link(&place, &second_name).unwrap();
+    apply(&plan, &device, &log, &ApplyOptions { keep_undo: false, ..options() }).unwrap();
+    drop(log);
+    std::fs::rename(&second_name, &place).unwrap();
+    remove_closed_logs(&target, 0, &WritableMemory::new("another target", Vec::new()), &state);
+    assert!(place.exists());
+    remove_closed_logs(&target, 0, &device, &state);
+    assert!(!place.exists());
 }
 
 /// A log at whose first sync something happens to the target.

@@ -78,7 +78,7 @@ pub struct BatchReader<'d> {
     ring: RingState,
     /// Memory that the ring gets when it is set up.
     ring_bytes: usize,
-    /// Indexes of requests that the kernel has been told of, and that wait for their plain reads.
+    /// Indexes of requests with read-ahead under way, which wait for their plain reads.
     announced: VecDeque<usize>,
     /// For everything that is not read through the ring.
     plain: RoundBuffer,

@@ -173,7 +173,7 @@ fn is_busy(error: &io::Error) -> bool {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // What the kernel was never told of ends with the ring; what it knows of must have ended before the memory goes.
+        // What was never submitted ends with the ring; what it knows of must have ended before the memory goes.
         while self.in_kernel > 0 {
             if self.next_done().is_err() {
                 return;

@@ -31,7 +31,7 @@ pub trait WritableDevice: Device {
     }
 
     /// Tells the device that `len` bytes from `offset` are not needed any more: they may read as zeroes from now on. Only a
-    /// service to the device; returns whether it could be told.
+    /// service to the device; returns whether the device can do that.
     fn discard(&self, _offset: u64, _len: u64) -> bool {
         false
     }
@@ -42,7 +42,7 @@ pub trait WritableDevice: Device {
         Some(self.len())
     }
 
-    /// Has the next read of `len` bytes from `offset` ask the medium itself, as far as the system can be told to forget what it has read
+    /// Has the next read of `len` bytes from `offset` ask the medium itself, as far as the system can be made to drop what it has read
     /// or written before. What has not been synced is kept.
     fn forget(&self, _offset: u64, _len: u64) {}
 }

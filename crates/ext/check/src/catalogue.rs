@@ -8,6 +8,9 @@ use crate::{
     orphan, owners, quota, region, resize_inode, scan, superblock, xattr,
 };
 
+/// Rows about blocks that several files claim.
+pub const SHARING: &[&Row] = &[&owners::problems::MULTIPLY_CLAIMED, &owners::problems::SHARES_BLOCKS];
+
 /// Every row, sorted by code.
 pub fn all() -> Vec<&'static Row> {
     let modules = [

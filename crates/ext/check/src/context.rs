@@ -8,7 +8,7 @@ use fsmend_engine::format::Volume;
 use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
+use fsmend_ext_format::group::{GroupDesc, GroupFlags};
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::superblock::RawSuperblock;
 
@@ -175,7 +175,7 @@ impl Fs<'_> {
     /// Where the bitmaps of a group are stored, as far as they are stored and their places known.
     pub fn stored_bitmaps(&self, desc: &GroupDesc) -> impl Iterator<Item = u64> {
         let may_be_missing = self.geometry.features.group_csum();
-        [(desc.block_bitmap, BG_BLOCK_UNINIT), (desc.inode_bitmap, BG_INODE_UNINIT)]
+        [(desc.block_bitmap, GroupFlags::BLOCK_UNINIT), (desc.inode_bitmap, GroupFlags::INODE_UNINIT)]
             .map(|(place, missing)| (place, may_be_missing && desc.has_flag(missing)))
             .into_iter()
             .filter_map(|(place, missing)| (place != 0 && !missing).then_some(place))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fsmend_base::{BlockNo, GroupNo};
 use fsmend_device::Device;
 use fsmend_engine::Findings;
-use fsmend_ext_format::group::BG_BLOCK_UNINIT;
+use fsmend_ext_format::group::GroupFlags;
 
 use crate::run;
 use crate::{Fs, Refusal, superblock};
@@ -58,7 +58,7 @@ fn tell(fs: &Fs<'_>, run: Option<(u64, u64)>, visit: &mut dyn FnMut(u64, u64)) {
 fn used_in(fs: &Fs<'_>, number: GroupNo) -> Option<Vec<bool>> {
     let group = fs.group(number)?;
     let count = fs.geometry.blocks_per_group / fs.geometry.cluster_blocks.max(1);
-    if group.desc.flags & BG_BLOCK_UNINIT != 0 {
+    if group.desc.has_flag(GroupFlags::BLOCK_UNINIT) {
         return Some(vec![false; count as usize]);
     }
     if group.desc.block_bitmap == 0 {

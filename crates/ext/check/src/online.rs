@@ -31,7 +31,6 @@ use crate::run;
 use crate::{Fs, directory, inode, superblock};
 use fsmend_engine::Refused;
 use fsmend_engine::options::CheckOptions;
-use fsmend_engine::report::CheckReport;
 
 /// Findings of a view that stands still, divided.
 #[derive(Debug, Default)]
@@ -39,23 +38,23 @@ pub struct Judged {
     /// Problems.
     pub stands: Findings,
     /// What may as well be the traces of files that are open though deleted.
-    pub untellable: Findings,
+    pub undecided: Findings,
 }
 
 /// Judges what the check of a view that stands still has found on a file system that is mounted. Without a journal there is no list of
 /// files that are open though deleted: inodes and blocks without an owner may be theirs.
 pub fn judge(findings: Findings, journal: JournalUse) -> Judged {
     let counts = findings.counts();
-    let (mut stands, mut untellable) = (Vec::new(), Vec::new());
+    let (mut stands, mut undecided) = (Vec::new(), Vec::new());
     for problem in findings.into_sorted() {
         if is_routine(problem.row) {
             continue;
         }
         let may_be_open = journal == JournalUse::None && may_be_of_open_files(problem.row);
-        if may_be_open { untellable.push(problem) } else { stands.push(problem) }
+        if may_be_open { undecided.push(problem) } else { stands.push(problem) }
     }
     let together = |problems| Findings::from_parts(problems, counts.clone());
-    Judged { stands: together(stands), untellable: together(untellable) }
+    Judged { stands: together(stands), undecided: together(undecided) }
 }
 
 /// What every mounted file system shows.
@@ -117,13 +116,6 @@ pub fn look(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Option<P
     let in_order = agrees && !seen.is_doubtful();
     seen.findings.retain(|problem| !is_routine(problem.row));
     Ok(in_order.then_some(seen))
-}
-
-/// The report of a live scan whose suspicions have all gone: what [`look`] saw, and the counts of the scan.
-pub fn without_suspicions(scan: CheckReport, seen: Precheck) -> CheckReport {
-    let mut report = CheckReport { findings: seen.findings, ..scan };
-    report.summary.journal = seen.summary.journal;
-    report
 }
 
 /// Looks at the frozen file system for those of `suspicions` that a single inode, with its map or its directory blocks, proves by itself:
@@ -214,8 +206,8 @@ mod tests {
             findings
         };
         let judged = judge(found(), JournalUse::Clean);
-        assert_eq!((judged.stands.counts().len(), judged.untellable.is_empty()), (1, true));
+        assert_eq!((judged.stands.counts().len(), judged.undecided.is_empty()), (1, true));
         let judged = judge(found(), JournalUse::None);
-        assert_eq!((judged.stands.is_empty(), judged.untellable.counts().len()), (true, 1));
+        assert_eq!((judged.stands.is_empty(), judged.undecided.counts().len()), (true, 1));
     }
 }

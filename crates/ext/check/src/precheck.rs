@@ -12,7 +12,9 @@ use fsmend_engine::repair::Changes;
 use fsmend_engine::report::Summary;
 use fsmend_engine::{Findings, Severity};
 use fsmend_ext_format::features::{Incompat, RoCompat};
-use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
+use fsmend_ext_format::superblock::{
+    EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, SuperblockState,
+};
 use zerocopy::FromBytes;
 
 use crate::allocation::StoredTotals;
@@ -28,8 +30,8 @@ use fsmend_engine::options::CheckOptions;
 pub struct Precheck {
     /// The superblock: after the replay, when there was one.
     pub superblock: RawSuperblock,
-    /// `s_state` as it stands there; 0 when the primary superblock is lost.
-    pub state: u16,
+    /// `s_state` as it stands there; empty when the primary superblock is lost.
+    pub state: SuperblockState,
     /// Label, features, sizes. Counts of files and blocks are those that the group descriptors add up to.
     pub summary: Summary,
     /// Inodes in use as the superblock counts them.
@@ -160,7 +162,7 @@ fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool, found: &Findings) -> Pre
     let raw = &fs.superblock;
     Precheck {
         superblock: raw.clone(),
-        state: if settled.is_backup() { 0 } else { stored_state(fs.device) },
+        state: if settled.is_backup() { SuperblockState::empty() } else { stored_state(fs.device) },
         summary: summary::fill(counted(fs), (fs, settled), replayed, found),
         stored_files: u64::from(fs.geometry.inodes_count.saturating_sub(raw.s_free_inodes_count.get())),
         stored_blocks: fs.geometry.blocks_count.saturating_sub(raw.free_blocks_count()),
@@ -175,9 +177,11 @@ fn seen(fs: &Fs<'_>, settled: &Settled, replayed: bool, found: &Findings) -> Pre
 /// Where `s_state` lies.
 const STATE_OFFSET: u64 = SUPERBLOCK_OFFSET + 0x3A;
 
-fn stored_state(device: &dyn Device) -> u16 {
+fn stored_state(device: &dyn Device) -> SuperblockState {
     let mut bytes = [0; 2];
-    device.read_at(STATE_OFFSET, &mut bytes).map_or(0, |()| u16::from_le_bytes(bytes))
+    device
+        .read_at(STATE_OFFSET, &mut bytes)
+        .map_or(SuperblockState::empty(), |()| SuperblockState::from_bits_retain(u16::from_le_bytes(bytes)))
 }
 
 /// The sums of the group descriptors.

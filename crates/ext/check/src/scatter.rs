@@ -9,7 +9,7 @@ use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::Device;
 use fsmend_engine::Findings;
 use fsmend_engine::inodes::Kind;
-use fsmend_ext_format::group::BG_INODE_UNINIT;
+use fsmend_ext_format::group::GroupFlags;
 use fsmend_ext_format::inode::special;
 
 use crate::inode::Inspection;
@@ -55,7 +55,7 @@ pub fn visit_scattered(
 fn inodes_of(fs: &Fs<'_>, number: GroupNo) -> u32 {
     let Some(group) = fs.group(number).filter(|group| group.desc.inode_table != 0) else { return 0 };
     let has_tails = fs.geometry.features.group_csum();
-    if has_tails && group.desc.flags & BG_INODE_UNINIT != 0 {
+    if has_tails && group.desc.has_flag(GroupFlags::INODE_UNINIT) {
         return 0;
     }
     fs.geometry.inodes_per_group

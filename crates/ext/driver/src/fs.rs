@@ -6,10 +6,10 @@ use std::sync::Arc;
 use fsmend_blockcache::acl::Kind;
 use fsmend_blockcache::names::NAME_MAX;
 use fsmend_device::WritableDevice;
-use fsmend_ext_format::inode::{InodeFlags as Stored, special};
+use fsmend_ext_format::inode::{InodeFlags, special};
 use fsmend_vfs::{
-    Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileKind, FileSystem,
-    FileSystemSpace, InodeFlags, InodeNo, NewFile, RenameFlags, Result, SetAttributes, Time, Visit,
+    Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileFlags, FileKind, FileSystem,
+    FileSystemSpace, InodeNo, NewFile, RenameFlags, Result, SetAttributes, Time, Visit,
 };
 
 use crate::inode::Inode;
@@ -61,7 +61,7 @@ fn set_attributes(
     now: Time,
 ) -> Result<(Inode, bool)> {
     let mut inode = volume.load(number)?;
-    if inode.raw.has_flag(Stored::IMMUTABLE) {
+    if inode.raw.has_flag(InodeFlags::IMMUTABLE) {
         return Err(Errno::NotPermitted);
     }
     let mut is_done = true;
@@ -179,12 +179,12 @@ impl FileSystem for Ext {
         self.volume.punch_range(inode, offset, len, now)
     }
 
-    fn flags(&mut self, inode: InodeNo) -> Result<InodeFlags> {
+    fn flags(&mut self, inode: InodeNo) -> Result<FileFlags> {
         let inode = self.readable(inode)?;
         Ok(inode_flags::shown(&inode))
     }
 
-    fn set_flags(&mut self, inode: InodeNo, flags: InodeFlags, now: Time) -> Result<()> {
+    fn set_flags(&mut self, inode: InodeNo, flags: FileFlags, now: Time) -> Result<()> {
         self.volume.operation(now, |volume| {
             let mut inode = volume.load(inode)?;
             inode_flags::set(&mut inode, flags)?;
@@ -229,7 +229,7 @@ impl FileSystem for Ext {
     ) -> Result<()> {
         self.volume.operation(now, |volume| {
             let mut inode = volume.load(inode)?;
-            if inode.raw.has_flag(Stored::IMMUTABLE) || inode.raw.has_flag(Stored::APPEND) {
+            if inode.raw.has_flag(InodeFlags::IMMUTABLE) || inode.raw.has_flag(InodeFlags::APPEND) {
                 return Err(Errno::NotPermitted);
             }
             match Kind::of_name(name) {
@@ -248,7 +248,7 @@ impl FileSystem for Ext {
     fn removexattr(&mut self, inode: InodeNo, name: &[u8], now: Time) -> Result<()> {
         self.volume.operation(now, |volume| {
             let mut inode = volume.load(inode)?;
-            if inode.raw.has_flag(Stored::IMMUTABLE) || inode.raw.has_flag(Stored::APPEND) {
+            if inode.raw.has_flag(InodeFlags::IMMUTABLE) || inode.raw.has_flag(InodeFlags::APPEND) {
                 return Err(Errno::NotPermitted);
             }
             volume.change_attribute(&mut inode, name, None, AttributeWrite::Any, now)?;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use fsmend_base::{BlockNo, GroupNo};
 use fsmend_blockcache::{Block, FreeMap};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
+use fsmend_ext_format::group::{GroupDesc, GroupFlags, RawGroupDesc};
 use fsmend_vfs::{Errno, InodeNo, Result};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -58,11 +58,11 @@ impl Volume {
     pub fn seal_group(&mut self, group: GroupNo) -> Result<()> {
         let mut desc = self.desc(group)?;
         if self.geometry.features.metadata_csum() {
-            if !desc.has_flag(BG_BLOCK_UNINIT) {
+            if !desc.has_flag(GroupFlags::BLOCK_UNINIT) {
                 let bitmap = self.cache.get(desc.block_bitmap)?;
                 desc.block_bitmap_csum = self.bitmap_sum(&bitmap, self.units_per_group());
             }
-            if !desc.has_flag(BG_INODE_UNINIT) {
+            if !desc.has_flag(GroupFlags::INODE_UNINIT) {
                 let bitmap = self.cache.get(desc.inode_bitmap)?;
                 desc.inode_bitmap_csum = self.bitmap_sum(&bitmap, self.geometry.inodes_per_group);
             }
@@ -102,7 +102,7 @@ impl Volume {
     /// The block bitmap of a group, whether it stands on the device or not.
     pub fn block_bitmap(&mut self, group: GroupNo) -> Result<Block> {
         let desc = self.desc(group)?;
-        if desc.has_flag(BG_BLOCK_UNINIT) && self.geometry.features.group_csum() {
+        if desc.has_flag(GroupFlags::BLOCK_UNINIT) && self.geometry.features.group_csum() {
             return Ok(self.fresh_block_bitmap(group).into());
         }
         self.checked_bitmap(
@@ -129,10 +129,10 @@ impl Volume {
     /// Where the block bitmap of a group stands, which is to be changed: from now on it does stand there.
     pub fn block_bitmap_for_change(&mut self, group: GroupNo) -> Result<u64> {
         let mut desc = self.desc(group)?;
-        if desc.has_flag(BG_BLOCK_UNINIT) && self.geometry.features.group_csum() {
+        if desc.has_flag(GroupFlags::BLOCK_UNINIT) && self.geometry.features.group_csum() {
             let fresh = self.fresh_block_bitmap(group);
             self.cache.create(desc.block_bitmap)?.copy_from_slice(&fresh);
-            desc.flags &= !BG_BLOCK_UNINIT;
+            desc.flags &= !GroupFlags::BLOCK_UNINIT;
             self.set_desc(group, &desc)?;
         }
         self.touched.insert(group.0);
@@ -220,7 +220,7 @@ impl Volume {
     fn inode_bitmap(&mut self, group: GroupNo) -> Result<Block> {
         let desc = self.desc(group)?;
         let bits = self.geometry.inodes_per_group;
-        if desc.has_flag(BG_INODE_UNINIT) && self.geometry.features.group_csum() {
+        if desc.has_flag(GroupFlags::INODE_UNINIT) && self.geometry.features.group_csum() {
             return Ok(fresh_inode_bitmap(self.geometry.block_size, bits).into());
         }
         self.checked_bitmap(desc.inode_bitmap, bits, desc.inode_bitmap_csum, "an inode bitmap")
@@ -267,13 +267,13 @@ impl Volume {
     pub fn mark_inode(&mut self, group: GroupNo, index: u32, is_directory: bool) -> Result<()> {
         let mut desc = self.desc(group)?;
         let has_sums = self.geometry.features.group_csum();
-        if desc.has_flag(BG_INODE_UNINIT) && has_sums {
+        if desc.has_flag(GroupFlags::INODE_UNINIT) && has_sums {
             let fresh = fresh_inode_bitmap(self.geometry.block_size, self.geometry.inodes_per_group);
             self.cache.create(desc.inode_bitmap)?.copy_from_slice(&fresh);
-            desc.flags &= !BG_INODE_UNINIT;
+            desc.flags &= !GroupFlags::INODE_UNINIT;
             self.set_desc(group, &desc)?;
         }
-        if has_sums && desc.has_flag(BG_BLOCK_UNINIT) {
+        if has_sums && desc.has_flag(GroupFlags::BLOCK_UNINIT) {
             // A caller that uses inodes of a group sees its blocks, too.
             self.set_desc(group, &desc)?;
             self.block_bitmap_for_change(group)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The flags of inodes that chattr and lsattr show. On the disk they have the numbers that programs see.
 
-use fsmend_ext_format::inode::InodeFlags as Stored;
-use fsmend_vfs::{Errno, InodeFlags, Result};
+use fsmend_ext_format::inode::InodeFlags;
+use fsmend_vfs::{Errno, FileFlags, Result};
 
 use crate::inode::Inode;
 
@@ -13,30 +13,30 @@ const OF_DIRECTORIES: u32 = 0x1_0000 | 0x2_0000;
 /// What users may change.
 const CHANGEABLE: u32 = WITHOUT_MEANING
     | OF_DIRECTORIES
-    | InodeFlags::SYNC
-    | InodeFlags::IMMUTABLE
-    | InodeFlags::APPEND
-    | InodeFlags::NO_DUMP
-    | InodeFlags::NO_ATIME
-    | InodeFlags::PROJECT_INHERIT;
+    | FileFlags::SYNC
+    | FileFlags::IMMUTABLE
+    | FileFlags::APPEND
+    | FileFlags::NO_DUMP
+    | FileFlags::NO_ATIME
+    | FileFlags::PROJECT_INHERIT;
 /// What users see besides.
 const SHOWN: u32 = CHANGEABLE
-    | Stored::ENCRYPT.bits()
-    | Stored::INDEX.bits()
-    | Stored::JOURNAL_DATA.bits()
-    | Stored::HUGE_FILE.bits()
-    | Stored::EXTENTS.bits()
-    | Stored::VERITY.bits()
-    | Stored::INLINE_DATA.bits()
-    | Stored::CASEFOLD.bits();
+    | InodeFlags::ENCRYPT.bits()
+    | InodeFlags::INDEX.bits()
+    | InodeFlags::JOURNAL_DATA.bits()
+    | InodeFlags::HUGE_FILE.bits()
+    | InodeFlags::EXTENTS.bits()
+    | InodeFlags::VERITY.bits()
+    | InodeFlags::INLINE_DATA.bits()
+    | InodeFlags::CASEFOLD.bits();
 
 /// The flags as users see them.
-pub(crate) fn shown(inode: &Inode) -> InodeFlags {
-    InodeFlags { bits: inode.raw.i_flags.get() & SHOWN, project: inode.raw.project() }
+pub(crate) fn shown(inode: &Inode) -> FileFlags {
+    FileFlags { bits: inode.raw.i_flags.get() & SHOWN, project: inode.raw.project() }
 }
 
 /// Sets what users may change. The caller saves the inode.
-pub(crate) fn set(inode: &mut Inode, new: InodeFlags) -> Result<()> {
+pub(crate) fn set(inode: &mut Inode, new: FileFlags) -> Result<()> {
     let old = inode.raw.i_flags.get();
     if (new.bits ^ old) & SHOWN & !CHANGEABLE != 0 || new.bits & !SHOWN != 0 {
         return Err(Errno::NotSupported);

@@ -11,7 +11,7 @@ use fsmend_ext_format::features::{Compat, Features, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::settle::Unsound;
-use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, SuperblockState};
 use fsmend_vfs::{Caller, Errno, InodeNo, Time};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -384,7 +384,7 @@ impl Volume {
                     // What a journal held has been replayed, and it gets nothing new.
                     let features = superblock.s_feature_incompat.get() & !Incompat::RECOVER.bits();
                     superblock.s_feature_incompat.set(features);
-                    superblock.s_state.set(superblock.s_state.get() & !state::VALID);
+                    superblock.set_state(superblock.state() & !SuperblockState::VALID);
                 }
                 superblock.s_mtime.set(now.seconds as u32);
                 superblock.s_mtime_hi = (now.seconds >> 32) as u8;
@@ -457,7 +457,7 @@ impl Volume {
                 let features = superblock.s_feature_incompat.get() & !Incompat::RECOVER.bits();
                 superblock.s_feature_incompat.set(features);
             }
-            superblock.s_state.set(superblock.s_state.get() | state::VALID);
+            superblock.set_state(superblock.state() | SuperblockState::VALID);
         })?;
         self.commit(now)?;
         self.flush_home()?;

@@ -10,13 +10,23 @@
 //!
 //! Source: the kernel's `Documentation/admin-guide/ext4.rst` (case-insensitive file name lookups), Unicode UAX #15, UAX #44.
 
+use bitflags::bitflags;
 use caseless::Caseless;
 use unicode_normalization::UnicodeNormalization;
 
 /// `s_encoding`: UTF-8 by the tables of Unicode 12.1.
 pub const ENCODING_UTF8_12_1: u16 = 1;
-/// `s_encoding_flags`: names that are not valid are refused.
-pub const FLAG_STRICT: u16 = 0x1;
+
+bitflags! {
+    /// `s_encoding_flags`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct EncodingFlags: u16 {
+        /// Names that are not valid are refused.
+        const STRICT = 0x1;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
+}
 
 /// Puts what `name` is compared by into `folded`. Returns whether the name was valid; if it was not, `folded` holds
 /// the name as it is.

@@ -90,23 +90,21 @@ bitflags! {
 
 impl Incompat {
     /// All bits that we check; any other bit is refused by name.
-    pub const SUPPORTED: Incompat = Incompat::from_bits_retain(
-        Self::FILETYPE.bits()
-            | Self::RECOVER.bits()
-            | Self::JOURNAL_DEV.bits()
-            | Self::META_BG.bits()
-            | Self::EXTENTS.bits()
-            | Self::BIT64.bits()
-            | Self::MMP.bits()
-            | Self::FLEX_BG.bits()
-            | Self::EA_INODE.bits()
-            | Self::CSUM_SEED.bits()
-            | Self::LARGEDIR.bits()
-            | Self::INLINE_DATA.bits()
-            | Self::ENCRYPT.bits()
-            | Self::CASEFOLD.bits()
-            | Self::REXT3.bits(),
-    );
+    pub const SUPPORTED: Incompat = Self::FILETYPE
+        .union(Self::RECOVER)
+        .union(Self::JOURNAL_DEV)
+        .union(Self::META_BG)
+        .union(Self::EXTENTS)
+        .union(Self::BIT64)
+        .union(Self::MMP)
+        .union(Self::FLEX_BG)
+        .union(Self::EA_INODE)
+        .union(Self::CSUM_SEED)
+        .union(Self::LARGEDIR)
+        .union(Self::INLINE_DATA)
+        .union(Self::ENCRYPT)
+        .union(Self::CASEFOLD)
+        .union(Self::REXT3);
 }
 
 bitflags! {
@@ -154,22 +152,20 @@ bitflags! {
 
 impl RoCompat {
     /// All bits that we check.
-    pub const SUPPORTED: RoCompat = RoCompat::from_bits_retain(
-        Self::SPARSE_SUPER.bits()
-            | Self::LARGE_FILE.bits()
-            | Self::HUGE_FILE.bits()
-            | Self::GDT_CSUM.bits()
-            | Self::DIR_NLINK.bits()
-            | Self::EXTRA_ISIZE.bits()
-            | Self::QUOTA.bits()
-            | Self::BIGALLOC.bits()
-            | Self::METADATA_CSUM.bits()
-            | Self::READONLY.bits()
-            | Self::PROJECT.bits()
-            | Self::SHARED_BLOCKS.bits()
-            | Self::VERITY.bits()
-            | Self::ORPHAN_PRESENT.bits(),
-    );
+    pub const SUPPORTED: RoCompat = Self::SPARSE_SUPER
+        .union(Self::LARGE_FILE)
+        .union(Self::HUGE_FILE)
+        .union(Self::GDT_CSUM)
+        .union(Self::DIR_NLINK)
+        .union(Self::EXTRA_ISIZE)
+        .union(Self::QUOTA)
+        .union(Self::BIGALLOC)
+        .union(Self::METADATA_CSUM)
+        .union(Self::READONLY)
+        .union(Self::PROJECT)
+        .union(Self::SHARED_BLOCKS)
+        .union(Self::VERITY)
+        .union(Self::ORPHAN_PRESENT);
 }
 
 /// The three feature words of one superblock.

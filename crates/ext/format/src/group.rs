@@ -3,16 +3,25 @@
 //!
 //! Source: "ext4 Data Structures and Algorithms", block group descriptors.
 
+use bitflags::bitflags;
 use fsmend_base::width::{low_u16, low_u32};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// `bg_flags`: the inode table and inode bitmap are not initialised; no inode of the group is in use.
-pub const BG_INODE_UNINIT: u16 = 1;
-/// `bg_flags`: the block bitmap is not initialised; only the group's own metadata is in use.
-pub const BG_BLOCK_UNINIT: u16 = 2;
-/// `bg_flags`: the inode table has been zeroed.
-pub const BG_INODE_ZEROED: u16 = 4;
+bitflags! {
+    /// `bg_flags`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct GroupFlags: u16 {
+        /// The inode table and inode bitmap are not initialised; no inode of the group is in use.
+        const INODE_UNINIT = 1;
+        /// The block bitmap is not initialised; only the group's own metadata is in use.
+        const BLOCK_UNINIT = 2;
+        /// The inode table has been zeroed.
+        const INODE_ZEROED = 4;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
+}
 
 /// A 64-byte descriptor as it lies on the disk; 32-byte descriptors are its first half.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Default)]
@@ -65,7 +74,7 @@ pub struct GroupDesc {
     /// Directories as stored.
     pub used_dirs: u32,
     /// `bg_flags`.
-    pub flags: u16,
+    pub flags: GroupFlags,
     /// Never-used inodes at the end of the table (the high-water mark), as stored.
     pub itable_unused: u32,
     /// Checksum of the block bitmap (16 bits valid with 32-byte descriptors).
@@ -88,7 +97,7 @@ impl GroupDesc {
             free_blocks: high16(raw.bg_free_blocks_count_hi) | u32::from(raw.bg_free_blocks_count_lo.get()),
             free_inodes: high16(raw.bg_free_inodes_count_hi) | u32::from(raw.bg_free_inodes_count_lo.get()),
             used_dirs: high16(raw.bg_used_dirs_count_hi) | u32::from(raw.bg_used_dirs_count_lo.get()),
-            flags: raw.bg_flags.get(),
+            flags: GroupFlags::from_bits_retain(raw.bg_flags.get()),
             itable_unused: high16(raw.bg_itable_unused_hi) | u32::from(raw.bg_itable_unused_lo.get()),
             block_bitmap_csum: high16(raw.bg_block_bitmap_csum_hi)
                 | u32::from(raw.bg_block_bitmap_csum_lo.get()),
@@ -106,7 +115,7 @@ impl GroupDesc {
         raw.bg_free_blocks_count_lo.set(low_u16(self.free_blocks.into()));
         raw.bg_free_inodes_count_lo.set(low_u16(self.free_inodes.into()));
         raw.bg_used_dirs_count_lo.set(low_u16(self.used_dirs.into()));
-        raw.bg_flags.set(self.flags);
+        raw.bg_flags.set(self.flags.bits());
         raw.bg_block_bitmap_csum_lo.set(low_u16(self.block_bitmap_csum.into()));
         raw.bg_inode_bitmap_csum_lo.set(low_u16(self.inode_bitmap_csum.into()));
         raw.bg_itable_unused_lo.set(low_u16(self.itable_unused.into()));
@@ -124,9 +133,9 @@ impl GroupDesc {
         }
     }
 
-    /// Whether `flag` (one of `BG_*`) is set.
-    pub fn has_flag(&self, flag: u16) -> bool {
-        self.flags & flag != 0
+    /// Whether any of `flags` is set.
+    pub fn has_flag(&self, flags: GroupFlags) -> bool {
+        self.flags.intersects(flags)
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Source: "ext4 Data Structures and Algorithms", super block; the two last reserved words are [`crate::rext3`]'s.
 
+use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -142,15 +143,30 @@ const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_orphan_file_inum) ==
 const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_rext3_magic) == 0x3F4);
 const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_checksum) == 0x3FC);
 
-/// Bits of `s_state`.
-pub mod state {
-    /// It was left cleanly.
-    pub const VALID: u16 = 1;
-    /// Errors were met.
-    pub const ERRORS: u16 = 2;
+bitflags! {
+    /// `s_state`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct SuperblockState: u16 {
+        /// It was left cleanly.
+        const VALID = 1;
+        /// Errors were met.
+        const ERRORS = 2;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
 }
 
 impl RawSuperblock {
+    /// `s_state`.
+    pub fn state(&self) -> SuperblockState {
+        SuperblockState::from_bits_retain(self.s_state.get())
+    }
+
+    /// Sets `s_state`.
+    pub fn set_state(&mut self, state: SuperblockState) {
+        self.s_state.set(state.bits());
+    }
+
     /// The feature words. (Revision 0 should have none; the kernel honours what stands there all the same.)
     pub fn features(&self) -> Features {
         Features::from_words(

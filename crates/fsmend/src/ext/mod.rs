@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! ext2, ext3, ext4 and rext3.
 
+mod description;
+pub(crate) mod driving;
+mod live;
 mod mmp;
 
 use std::ops::Range;
@@ -15,16 +18,24 @@ use fsmend_engine::repair::{Rest, Whole};
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::shapes::FileShapes;
 use fsmend_engine::{Estimate, FileChange, Findings, Problem, Progress, Refusal, Refused, Row};
-use fsmend_ext_check::superblock::settle;
+use fsmend_ext_check::superblock::{problems as superblock_rows, settle};
 use fsmend_ext_check::{catalogue, directory, links, repair, run};
 use fsmend_ext_format::superblock::{
     EXT_MAGIC, JournalElsewhere, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE,
 };
-use fsmend_session::{Change, Environment, Family, JournalPlace};
+use fsmend_session::live::Live;
+use fsmend_session::{Change, Description, Driver, Environment, Family, JournalPlace};
+use fsmend_vfs::Time;
 use zerocopy::FromBytes;
 
 /// Problems whose repair gives a name in `lost+found`.
 const RECOVERING: [&Row; 2] = [&links::problems::UNATTACHED, &directory::problems::UNCONNECTED];
+
+/// Names whose inodes are not in use.
+const UNUSED_NAMES: [&Row; 1] = [&directory::problems::ENTRY_INODE_UNUSED];
+
+/// A backup of the superblock was used.
+const FROM_COPY: [&Row; 1] = [&superblock_rows::PRIMARY_REPLACED];
 
 /// Where the superblock of a journal device has its UUID.
 const JOURNAL_UUID: Range<u64> = SUPERBLOCK_OFFSET + 0x68..SUPERBLOCK_OFFSET + 0x78;
@@ -58,6 +69,22 @@ impl Family for Ext {
 
     fn catalogue(&self) -> Vec<&'static Row> {
         catalogue::all()
+    }
+
+    fn describe(&self, device: &Arc<dyn Device>, now: Time) -> Result<Description, String> {
+        description::describe(device, now)
+    }
+
+    fn label(&self, device: &dyn Device) -> Option<String> {
+        label(&superblock(device)?)
+    }
+
+    fn driver(&self) -> Option<&'static dyn Driver> {
+        Some(&driving::ExtDriver)
+    }
+
+    fn live(&self) -> Option<&'static dyn Live> {
+        Some(&live::ExtLive)
     }
 
     fn check(
@@ -124,6 +151,18 @@ impl Family for Ext {
         &RECOVERING
     }
 
+    fn sharing(&self) -> &'static [&'static Row] {
+        catalogue::SHARING
+    }
+
+    fn unused_names(&self) -> &'static [&'static Row] {
+        &UNUSED_NAMES
+    }
+
+    fn read_by_copy(&self) -> &'static [&'static Row] {
+        &FROM_COPY
+    }
+
     fn wait_for_others(
         &self,
         device: &dyn Device,
@@ -183,6 +222,12 @@ fn has_backup(device: &dyn Device) -> bool {
                 && raw.s_block_group_nr.get() == 1
         })
     })
+}
+
+/// The label, as far as it is text; `None` if it is empty.
+fn label(raw: &RawSuperblock) -> Option<String> {
+    let bytes = raw.s_volume_name.split(|byte| *byte == 0).next().unwrap_or_default();
+    Some(String::from_utf8_lossy(bytes).into_owned()).filter(|label| !label.is_empty())
 }
 
 /// The superblock on `device`, whatever it says.

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use fsmend_base::{BlockNo, GroupNo};
+use fsmend_base::{BlockNo, GroupNo, width};
 use fsmend_engine::crosscheck::allocation::{AllocationMaps, Count, Difference, InUse, Observed, Sum, Words};
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_hybridfs_format::{DATA_BITMAPS, Run, Superblock};
@@ -84,7 +84,7 @@ pub(crate) fn mark(words: &mut [u64], (from, until): (u64, u64), is_used: bool) 
 fn words_of(bytes: &[u8], units: u64) -> Vec<u64> {
     let mut words: Vec<u64> = bytes
         .chunks(8)
-        .take(units.div_ceil(64) as usize)
+        .take(width::index(units.div_ceil(64)))
         .map(|chunk| {
             let mut eight = [0; 8];
             eight[..chunk.len()].copy_from_slice(chunk);

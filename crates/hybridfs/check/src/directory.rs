@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_engine::checker::{EntryVerdict, judge_entry};
 use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::names::paths::Directories;
@@ -140,7 +140,7 @@ fn has_generation(fs: &HybridFs<'_>, inode: InodeNo, expected: u32) -> bool {
 
 /// The parent that a directory names, if that is the one that is there now.
 fn parent_of(fs: &HybridFs<'_>, inode: &Inode) -> Option<InodeNo> {
-    let (parent, is) = (InodeNo(inode.used as u32), (inode.used >> 32) as u32);
+    let (parent, is) = (InodeNo(width::low_u32(inode.used)), width::low_u32(inode.used >> 32));
     (parent.0 != 0 && has_generation(fs, parent, is)).then_some(parent)
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn summarize(fs: &HybridFs<'_>, record: &[u8], summary: &mut Director
         is_contradicted: false,
     };
     // The parent, and its generation.
-    let (parent, generation) = (InodeNo(inode.used() as u32), (inode.used() >> 32) as u32);
+    let (parent, generation) = (InodeNo(width::low_u32(inode.used())), width::low_u32(inode.used() >> 32));
     let mut is_plain = parent.0 != 0;
     plain.summary.parent_entry = parent;
     plain.prove(parent, generation);

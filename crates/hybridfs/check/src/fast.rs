@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_device::Request;
 use fsmend_engine::checker::{Checkable, Contents, InodeSummary};
 use fsmend_engine::inodes::Kind;
@@ -107,7 +107,7 @@ fn small(fs: &HybridFs<'_>, inode: &InodeView<'_>, summary: &mut InodeSummary, d
     let contents = Contents {
         place: Request { offset: log.offset(place.address), len },
         // No more than the length.
-        size: inode.size() as u32,
+        size: width::low_u32(inode.size()),
         checksum,
         units: (place.address, units),
     };

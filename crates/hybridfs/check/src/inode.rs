@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::checker::InodeSummary;
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::{Problem, Row};
@@ -311,7 +311,7 @@ impl Work<'_> {
         };
         match bytes {
             Ok(mut bytes) => {
-                bytes.truncate(size as usize);
+                bytes.truncate(width::index(size));
                 self.claim(record.place, 1);
                 if u64::from(plain_crc(&bytes)) != record.aux {
                     let problem = self.at(&rows::SMALL_CHECKSUM, record.place, 1);
@@ -325,7 +325,7 @@ impl Work<'_> {
                 self.raise(problem);
                 // A small file is no longer than a block.
                 self.inode.size = size.min(u64::from(self.log.sb.block_size));
-                self.judged.contents = Some(New::Small(vec![0; self.inode.size as usize]));
+                self.judged.contents = Some(New::Small(vec![0; width::index(self.inode.size)]));
             }
         }
     }

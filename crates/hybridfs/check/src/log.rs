@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading what lies in the log: objects that prove whose they are, and segments.
 
+use fsmend_base::width;
 use fsmend_device::Device;
 use fsmend_hybridfs_format::{
     Header, Kind, Parsed, Place, Run, Stream, Summary, Superblock, Wrong, plain_crc,
@@ -195,7 +196,7 @@ impl<'d> Log<'d> {
                     }
                 }
                 None => {
-                    for address in (at..at + count).step_by(per_block as usize) {
+                    for address in (at..at + count).step_by(width::index(per_block)) {
                         if let Some(block) = self.bytes(address, per_block) {
                             visit((address, &block));
                         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Walking maps: every node has to prove itself, and what hangs on one that cannot is reported with the keys that it had.
 
+use fsmend_base::width;
 use fsmend_hybridfs_format::{Kind, Map, Place, Record, parse_node};
 
 use crate::log::{Expected, Fault, Log};
@@ -92,7 +93,7 @@ pub(crate) fn sum(leaves: Leaves, level: u8, records: &[Record]) -> u64 {
     let one = |record: &Record| match (leaves, level) {
         (Leaves::Extents, 1) => u64::from(record.place.len),
         (Leaves::Inodes, 1) => {
-            let (live, orphans) = (record.aux as u32, (record.aux >> 32) as u32);
+            let (live, orphans) = (width::low_u32(record.aux), width::low_u32(record.aux >> 32));
             u64::from(live.count_ones()) | u64::from(orphans.count_ones()) << 32
         }
         _ => record.aux,

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_device::Device;
 use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_engine::{Findings, Problem, Refusal};
 use fsmend_hybridfs_format::{
-    ANCHOR_CLEAN, Anchor, DATA_BITMAPS, Entry, FLAG_CHECKPOINT, HEADER_LEN, INODE_LEN, Inode, Kind,
-    OWNER_BFILE, OWNER_IFILE, Place, Record, Run, Summary, Superblock, inode_seed,
+    Anchor, AnchorFlags, DATA_BITMAPS, Entry, HEADER_LEN, INODE_LEN, Inode, Kind, OWNER_BFILE, OWNER_IFILE,
+    Place, Record, Run, Summary, SummaryFlags, Superblock, inode_seed,
 };
 
 use crate::allocation::Area;
@@ -143,7 +143,7 @@ impl State {
             // Where bitmaps say nothing, everything may be in use.
             let is_used = |at: u64| {
                 let (map, bit) = (at / self.sb.bitmap_units(), at % self.sb.bitmap_units());
-                maps.get(map as usize).and_then(Option::as_ref).is_none_or(|words| {
+                maps.get(width::index(map)).and_then(Option::as_ref).is_none_or(|words| {
                     words.get((bit / 64) as usize).is_none_or(|word| word >> (bit % 64) & 1 != 0)
                 })
             };
@@ -181,7 +181,7 @@ pub(crate) fn open(
     let Some(last) = chain.last().map(|segment| segment.summary.clone()) else {
         return Err(nothing_left());
     };
-    let is_checkpoint = |segment: &Segment| segment.summary.flags & FLAG_CHECKPOINT != 0;
+    let is_checkpoint = |segment: &Segment| segment.summary.flags.contains(SummaryFlags::CHECKPOINT);
     let start = chain.iter().rposition(is_checkpoint);
     let named = (last.checkpoint, last.checkpoint_address);
     let is_right =
@@ -250,7 +250,7 @@ fn chain(log: &Log<'_>, findings: &mut Findings) -> Result<Found, Refusal> {
         let Some(next) = log.segment(last.summary.next).filter(|next| follows(last, next)) else { break };
         chain.push(next);
     }
-    let is_clean = anchor.number == number && anchor.flags & ANCHOR_CLEAN != 0 && chain.len() == 1;
+    let is_clean = anchor.number == number && anchor.flags.contains(AnchorFlags::CLEAN) && chain.len() == 1;
     let mut has_gap = false;
     if !is_clean {
         has_gap = jump(log, &mut chain, findings);

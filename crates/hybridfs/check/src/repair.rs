@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::checker::{Input, LOST_FOUND, Wrongs};
 use fsmend_engine::crosscheck::links::LinkRules;
 use fsmend_engine::crosscheck::links::{nameless, wrong_of_chunk};
@@ -465,7 +465,7 @@ fn extents_of(fs: &HybridFs<'_>, inode: &Inode) -> Vec<Record> {
 
 /// Contents as they are, to be written anew.
 pub(crate) fn contents_of(fs: &HybridFs<'_>, inode: &Inode) -> Contents {
-    let (size, number) = (usize::try_from(inode.size).unwrap_or(0), InodeNo(inode.number as u32));
+    let (size, number) = (usize::try_from(inode.size).unwrap_or(0), InodeNo(width::low_u32(inode.number)));
     match (inode.format, kind_of(inode.mode)) {
         (Format::Nothing, _) => Contents::Keep,
         (_, Some(Kind::Directory)) => Contents::Entries(in_map(fs, directory::entries(fs, number))),

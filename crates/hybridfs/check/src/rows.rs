@@ -7,7 +7,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: true,
         message: "the superblock at byte {place} cannot be used: {why}",
         meaning: "hybridfs keeps three superblocks, which never change: at 64 KiB, at the start of the log and at the end of the device. This one is damaged or overwritten.",
-        repair: "It is written anew from one that is sound.",
+        repair: "It is rewritten from one that is sound.",
         loss: "Nothing.",
         peers: [],
     }
@@ -16,7 +16,7 @@ fsmend_engine::problem_rows! {
         severity: Critical, evidence: Cross, preen: false,
         message: "the superblock at byte {place} differs from the one that is used",
         meaning: "All superblocks are equal. This one is sound by itself, but says something else: another file system was here, or a program wrote to the wrong place. The version that most superblocks have is used; where two differ, the one to which the anchors belong.",
-        repair: "It is written anew from the one that is used.",
+        repair: "It is rewritten from the one that is used.",
         loss: "Nothing.",
         peers: [],
     }
@@ -25,7 +25,7 @@ fsmend_engine::problem_rows! {
         severity: Minor, evidence: Local, preen: true,
         message: "the anchor in slot {slot} cannot be used: {why}",
         meaning: "Four anchors, written in turns, lead to the place where recovery begins. One of the older ones is damaged; the newest one can be used.",
-        repair: "The anchor is written anew.",
+        repair: "The anchor is rewritten.",
         loss: "Nothing.",
         peers: [],
     }
@@ -34,7 +34,7 @@ fsmend_engine::problem_rows! {
         severity: Note, evidence: Local, preen: true,
         message: "the anchor in slot {slot} was not written completely",
         meaning: "The system stopped while this anchor was written. The one before leads to the same segments.",
-        repair: "None is needed: the next mount writes it.",
+        repair: "None is needed: the next mount rewrites it.",
         loss: "Nothing.",
         peers: [],
     }
@@ -60,7 +60,7 @@ fsmend_engine::problem_rows! {
     BODY = "hybridfs.log.body" {
         severity: Critical, evidence: Cross, preen: false,
         message: "segment {stored} is damaged after it was written: a mount would go back to an older state",
-        meaning: "The anchors prove that this segment reached the disk. Its checksums do not match now, so a mount takes it for one that was torn and drops it, though newer contents have replaced older ones.",
+        meaning: "The anchors prove that this segment reached the disk. Its checksums do not match now, so a mount drops it as incomplete and returns to an older state, whose contents may already be overwritten.",
         repair: "A new segment is written with all that the damaged one leads to. What is damaged itself is reported apart.",
         loss: "Nothing.",
         peers: [],
@@ -70,7 +70,7 @@ fsmend_engine::problem_rows! {
         severity: Critical, evidence: Cross, preen: false,
         message: "the summary of segment {stored} is lost; segment {observed} behind it is whole and is used",
         meaning: "Each segment leads to the next one. A mount ends at the one that cannot be read and loses all changes behind it. Later segments were found by their summaries; each of them describes the whole file system.",
-        repair: "A new segment with the newest state is written, and all anchors lead to it. The bitmaps are built anew.",
+        repair: "A new segment with the newest state is written, and all anchors lead to it. The bitmaps are rebuilt.",
         loss: "Nothing.",
         peers: [],
     }
@@ -106,7 +106,7 @@ fsmend_engine::problem_rows! {
         severity: Critical, evidence: Local, preen: false,
         message: "the IFILE is damaged at {block}: {why}; {observed:inode block was:inode blocks were} found by a search of the log",
         meaning: "The IFILE says where blocks of inodes lie. A node of it is lost. Blocks of inodes prove their numbers, so those in use are found in the log.",
-        repair: "The IFILE is built anew from the blocks of inodes that were found.",
+        repair: "The IFILE is rebuilt from the blocks of inodes that were found.",
         loss: "Inodes whose blocks were not found.",
         peers: [],
     }
@@ -151,7 +151,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: true,
         message: "the BFILE is damaged at {block}: {why}",
         meaning: "The BFILE says where the bitmaps lie. They follow from what is in use.",
-        repair: "The bitmaps are built anew.",
+        repair: "The bitmaps are rebuilt.",
         loss: "Nothing.",
         peers: [],
     }
@@ -169,7 +169,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: true,
         message: "{group}: the bitmap cannot be used: {why}",
         meaning: "The file system cannot be mounted for writing without it. Its bits follow from what is in use.",
-        repair: "The bitmap is built anew.",
+        repair: "The bitmap is rebuilt.",
         loss: "Nothing.",
         peers: [],
     }
@@ -194,7 +194,7 @@ fsmend_engine::problem_rows! {
     /// `hybridfs.bitmap.marked`.
     MARKED = "hybridfs.bitmap.marked" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{block}: marked as in use, but nothing is there",
+        message: "{block}: marked as in use, but no file uses it",
         meaning: "The space is lost until the mark is removed.",
         repair: "The fragments are marked as free.",
         loss: "Nothing.",
@@ -205,7 +205,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{inode} cannot be read",
         meaning: "The device reports an error for the block of inodes.",
-        repair: "An older version that was found in the log takes its place. If there is none, the inode is removed, and names that lead to it.",
+        repair: "An older version that was found in the log takes its place. If there is none, the inode and all names that point to it are removed.",
         loss: "The file, or changes to it since the older version.",
         peers: [],
     }
@@ -222,8 +222,8 @@ fsmend_engine::problem_rows! {
     INODE_LOST = "hybridfs.inode.lost" {
         severity: Major, evidence: Local, preen: false,
         message: "{inode} is damaged ({why}), and no older version was found",
-        meaning: "Where the contents of the file lie is not known any more.",
-        repair: "The inode is removed, and names that lead to it.",
+        meaning: "The inode says where the contents of the file are. That is lost.",
+        repair: "The inode and all names that point to it are removed.",
         loss: "The file.",
         peers: [],
     }
@@ -250,7 +250,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{inode}: the mode {stored} and the format {observed} do not go together",
         meaning: "The format says where contents are. An inode of this type cannot have contents there.",
-        repair: "The inode is removed, and names that lead to it.",
+        repair: "The inode and all names that point to it are removed.",
         loss: "The file.",
         peers: [],
     }
@@ -258,8 +258,8 @@ fsmend_engine::problem_rows! {
     MAP_CROWDED = "hybridfs.inode.map-crowded" {
         severity: Major, evidence: Cross, preen: false,
         message: "{inode} shares more blocks with other files than there are free blocks to copy them to",
-        meaning: "Many files claim the same blocks. The image was made up, or one inode was copied over many others. Not every file can get its own copy.",
-        repair: "The inode is removed, and names that lead to it. The first files that claim the blocks keep them.",
+        meaning: "Many files claim the same blocks. The image is crafted, or one inode was copied over many others. Not every file can get its own copy.",
+        repair: "The inode and all names that point to it are removed. The first files that claim the blocks keep them.",
         loss: "The file.",
         peers: [],
     }
@@ -286,7 +286,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{inode}: the map is damaged at {block}: {why}; {observed:piece:pieces} below it found elsewhere",
         meaning: "A node of the tree that leads to the contents is lost. Nodes and directory blocks prove whose they are, so those below it, and older versions of it, are looked for in the log.",
-        repair: "The map is built anew from what was found. What is missing becomes a hole in a file; names of a directory that are missing lead their files to lost+found.",
+        repair: "The map is rebuilt from what was found. What is missing becomes a hole in a file; names of a directory that are missing lead their files to lost+found.",
         loss: "Contents or names that were not found.",
         peers: [],
     }
@@ -295,7 +295,7 @@ fsmend_engine::problem_rows! {
         severity: Minor, evidence: Local, preen: true,
         message: "{inode}: the map counts {stored} below {block}, but there are {observed}",
         meaning: "A record above a node or directory block counts what is below it.",
-        repair: "The map is built anew.",
+        repair: "The map is rebuilt.",
         loss: "Nothing.",
         peers: [],
     }
@@ -304,7 +304,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{inode}: the records in the inode cannot be used: {why}",
         meaning: "The inode holds the upper end of the map. Its records are out of order, or too many.",
-        repair: "The map is built anew from nodes that were found in the log, or is emptied.",
+        repair: "The map is rebuilt from nodes that were found in the log, or is emptied.",
         loss: "Contents or names that were not found.",
         peers: [],
     }
@@ -358,7 +358,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{inode}: the directory block at {block} cannot be used: {why}",
         meaning: "A block with names of the directory is damaged. The key of every entry proves its name, so whole entries in the block are used, and those of older versions of it.",
-        repair: "The directory is built anew with the names that were found.",
+        repair: "The directory is rebuilt with the names that were found.",
         loss: "Names that were not found; their files get names in lost+found.",
         peers: [],
     }
@@ -367,7 +367,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{inode}: entries are out of order, or not where their names are looked for",
         meaning: "Entries stand in the order of the hashes of their names. A name that stands elsewhere is listed but cannot be opened.",
-        repair: "The directory is built anew in order.",
+        repair: "The directory is rebuilt in order.",
         loss: "Nothing.",
         peers: [],
     }
@@ -386,16 +386,16 @@ fsmend_engine::problem_rows! {
         message: "{inode}: the name \"{name}\" leads to inode {stored}, which is not in use",
         meaning: "The inode was removed or is damaged.",
         repair: "The name is removed.",
-        loss: "The name. The file is gone already.",
+        loss: "The name. The inode it points to is unused.",
         peers: [],
     }
     /// `hybridfs.directory.entry-generation`.
     ENTRY_GENERATION = "hybridfs.directory.entry-generation" {
         severity: Major, evidence: Cross, preen: false,
-        message: "{inode}: the name \"{name}\" leads to an earlier file with the number of inode {stored}",
+        message: "{inode}: the name \"{name}\" leads to an earlier file that had inode {stored}",
         meaning: "Every inode number has a generation that tells its users apart. The name belongs to a file that is gone.",
         repair: "The name is removed.",
-        loss: "The name. The file is gone already.",
+        loss: "The name. The file it belonged to was removed before, or its inode was lost.",
         peers: [],
     }
     /// `hybridfs.directory.entry-kind`.
@@ -484,7 +484,7 @@ fsmend_engine::problem_rows! {
         severity: Critical, evidence: Cross, preen: false,
         message: "{inode}: {block} also belongs to {others}",
         meaning: "The same place is used by several files, or by a file and the file system itself. A write to one damages the other.",
-        repair: "Each file but one gets a copy of what lies there.",
+        repair: "Metadata of the file system stays; otherwise the inode with the lowest number keeps the place. Every other file gets a copy of what lies there.",
         loss: "Nothing. One of the files may hold contents of the other.",
         peers: [],
     }
@@ -493,7 +493,7 @@ fsmend_engine::problem_rows! {
         severity: Critical, evidence: Cross, preen: false,
         message: "{inode} shares {count:fragment:fragments} with {others}",
         meaning: "The same place is used by several files, or by a file and the file system itself.",
-        repair: "Each file but one gets a copy of what lies there.",
+        repair: "Metadata of the file system stays; otherwise the inode with the lowest number keeps the place. Every other file gets a copy of what lies there.",
         loss: "Nothing. One of the files may hold contents of the other.",
         peers: [],
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fsmend_device::Device;
 use fsmend_engine::{Findings, Layer, Problem, Refusal};
-use fsmend_hybridfs_format::{ANCHORS, Anchor, LOG_DEVICE, SUPERBLOCK_OFFSET, Superblock, anchor_offset};
+use fsmend_hybridfs_format::{ANCHORS, Anchor, Incompat, SUPERBLOCK_OFFSET, Superblock, anchor_offset};
 
 use crate::log::{Log, Segment};
 use crate::rows;
@@ -59,7 +59,7 @@ pub(crate) fn settle(
         let message = "The device of the log belongs to another file system".to_owned();
         return Err(refused("wrong-log", message, "Give the right one with -j"));
     }
-    let unknown = used.incompat & !LOG_DEVICE | if is_repair { used.ro_compat } else { 0 };
+    let unknown = (used.incompat & !Incompat::LOG_DEVICE).bits() | if is_repair { used.ro_compat } else { 0 };
     if unknown != 0 {
         let message = format!("The file system has unknown features ({unknown:#x})");
         return Err(refused("unknown-feature", message, "Use a newer version of fsmend"));
@@ -118,7 +118,7 @@ pub(crate) fn segment_of(log: &Log<'_>, anchor: &Anchor) -> Option<Segment> {
     let segment = log.segment(anchor.summary)?;
     let is_it = segment.summary.ssn == anchor.ssn
         && segment.crc == anchor.summary_crc
-        && segment.summary.flags & fsmend_hybridfs_format::FLAG_CHECKPOINT != 0;
+        && segment.summary.flags.contains(fsmend_hybridfs_format::SummaryFlags::CHECKPOINT);
     is_it.then_some(segment)
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use fsmend_device::{Device, Overlay};
-use fsmend_hybridfs_format::{ANCHOR_CLEAN, ANCHORS, Anchor, FLAG_CHECKPOINT, anchor_offset};
+use fsmend_hybridfs_format::{ANCHORS, Anchor, AnchorFlags, SummaryFlags, anchor_offset};
 
 use crate::log::Log;
 use crate::superblock;
@@ -19,13 +19,13 @@ pub fn of_pinned(
     let log = Log { device: &*device, sb: &sb };
     let segment = log.segment(summary).filter(|segment| segment.summary.ssn == ssn);
     let segment = segment.ok_or("the pinned segment is not there")?;
-    if segment.summary.flags & FLAG_CHECKPOINT == 0 {
+    if !segment.summary.flags.contains(SummaryFlags::CHECKPOINT) {
         return Err("the pinned segment is no checkpoint".to_owned());
     }
     let mut view = Overlay::new(Arc::clone(&device));
     let written = |error: fsmend_device::ReadError| error.to_string();
     for number in 4..8 {
-        let anchor = Anchor { number, flags: ANCHOR_CLEAN, ssn, summary, summary_crc: segment.crc };
+        let anchor = Anchor { number, flags: AnchorFlags::CLEAN, ssn, summary, summary_crc: segment.crc };
         let bytes = anchor.store(&sb.uuid);
         view.write(anchor_offset(&sb, number % ANCHORS), bytes).map_err(written)?;
     }

@@ -4,14 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_engine::Refusal;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::repair::Changes;
 use fsmend_hybridfs_format::{
-    ANCHOR_CLEAN, ANCHORS, Anchor, Attribute, BODY_LEN, Entry, FLAG_CHECKPOINT, FLAG_CLEAN, Format,
-    HEADER_LEN, Header, INODE_LEN, Inode, Kind, Map, OWNER_BFILE, OWNER_IFILE, RECORD_LEN, Record, Run,
-    SLOT_ATTRIBUTES, Summary, Superblock, Totals, anchor_offset, plain_crc, store_attributes, store_entries,
+    ANCHORS, Anchor, AnchorFlags, Attribute, BODY_LEN, Entry, Format, HEADER_LEN, Header, INODE_LEN, Inode,
+    Kind, Map, OWNER_BFILE, OWNER_IFILE, RECORD_LEN, Record, Run, SLOT_ATTRIBUTES, Summary, SummaryFlags,
+    Superblock, Totals, anchor_offset, plain_crc, store_attributes, store_entries,
 };
 
 use crate::allocation::{Area, bits_on_disk, mark};
@@ -35,7 +35,7 @@ impl From<Full> for Refusal {
 /// Data blocks that are claimed, a bit each.
 pub(crate) fn data_words(fs: &HybridFs<'_>, claims: &Claims) -> Vec<u64> {
     let sb = fs.sb();
-    let mut words = vec![0; sb.data_blocks().div_ceil(64) as usize];
+    let mut words = vec![0; width::index(sb.data_blocks().div_ceil(64))];
     for block in 0..sb.data_blocks() {
         if claims.claimed().any(sb.data_address(block), sb.per_block()) {
             mark(&mut words, (block, block + 1), true);
@@ -85,7 +85,7 @@ impl Final {
         let (start, count) = area.units(sb);
         let words = if matches!(area, Area::Data(_)) { &self.data } else { &self.log };
         let bit = |at: u64| words.get((at / 64) as usize).is_none_or(|word| word >> (at % 64) & 1 != 0);
-        let mut cut = vec![0; count.div_ceil(64) as usize];
+        let mut cut = vec![0; width::index(count.div_ceil(64))];
         (0..count).filter(|at| bit(start + at)).for_each(|at| mark(&mut cut, (at, at + 1), true));
         cut
     }
@@ -148,7 +148,7 @@ pub(crate) fn segment(mut model: Model<'_>) -> Result<Changes, Refusal> {
         address,
         previous: 0,
         previous_crc: 0,
-        flags: FLAG_CHECKPOINT | if is_clean { FLAG_CLEAN } else { 0 },
+        flags: SummaryFlags::CHECKPOINT | if is_clean { SummaryFlags::CLEAN } else { SummaryFlags::empty() },
         next,
         checkpoint: segment.ssn,
         checkpoint_address: address,
@@ -178,7 +178,7 @@ fn anchors(sb: &Superblock, (last, is_clean): (u64, bool), summary: &Summary, cr
     let anchor = |number: u64| {
         let anchor = Anchor {
             number,
-            flags: if is_clean { ANCHOR_CLEAN } else { 0 },
+            flags: if is_clean { AnchorFlags::CLEAN } else { AnchorFlags::empty() },
             ssn: summary.ssn,
             summary: summary.address,
             summary_crc: crc,
@@ -337,11 +337,11 @@ fn write_inodes(
         nodes.keys().map(|number| u64::from(*number) / per_block).chain(salvaged).collect();
     for number in changed {
         let old = blocks.remove(&number);
-        let mut bytes = vec![0; (sb.inode_block_fragments() * u64::from(sb.fragment_size)) as usize];
+        let mut bytes = vec![0; width::index(sb.inode_block_fragments() * u64::from(sb.fragment_size))];
         let (mut live, mut orphans) = (0u64, 0u64);
-        let first = (number * per_block) as u32;
-        for (at, place) in bytes.chunks_exact_mut(INODE_LEN).take(per_block as usize).enumerate() {
-            let number = InodeNo(first + at as u32);
+        let first = number * per_block;
+        for (at, place) in bytes.chunks_exact_mut(INODE_LEN).take(width::index(per_block)).enumerate() {
+            let number = InodeNo(width::low_u32(first + at as u64));
             let inode = match nodes.get(&number.0) {
                 Some(node) => node.inode.clone(),
                 None => fs
@@ -365,8 +365,8 @@ fn write_inodes(
     }
     let count = |bits: u32| u64::from(bits.count_ones());
     let totals = Totals {
-        inodes: blocks.values().map(|record| count(record.aux as u32)).sum(),
-        orphans: blocks.values().map(|record| count((record.aux >> 32) as u32)).sum(),
+        inodes: blocks.values().map(|record| count(width::low_u32(record.aux))).sum(),
+        orphans: blocks.values().map(|record| count(width::low_u32(record.aux >> 32))).sum(),
         directories: directories(model, nodes),
         ..Totals::default()
     };

@@ -8,9 +8,9 @@
 
 use fsmend_blockcache::MountState;
 use fsmend_hybridfs_format::{
-    ANCHOR_CLEAN, ANCHORS, Anchor, BODY_LEN, DATA_BITMAPS, FLAG_CHECKPOINT, FLAG_CLEAN, FLAG_FENCE, Format,
-    HEADER_LEN, Header, INODE_LEN, Inode, Kind, OWNER_BFILE, OWNER_IFILE, Place, RECORD_LEN, Record, Row,
-    Run, SLOT_ATTRIBUTES, Summary, anchor_offset, plain_crc, store_attributes, store_entries,
+    ANCHORS, Anchor, AnchorFlags, BODY_LEN, DATA_BITMAPS, Format, HEADER_LEN, Header, INODE_LEN, Inode, Kind,
+    OWNER_BFILE, OWNER_IFILE, Place, RECORD_LEN, Record, Row, Run, SLOT_ATTRIBUTES, Summary, SummaryFlags,
+    anchor_offset, plain_crc, store_attributes, store_entries,
 };
 use fsmend_vfs::{Errno, Result, Time};
 
@@ -83,11 +83,12 @@ impl Volume {
         segment.stream.freed = freed;
 
         let flags = [
-            (is_checkpoint, FLAG_CHECKPOINT),
-            (how == Commit::Clean, FLAG_CLEAN),
-            (how == Commit::Fence, FLAG_FENCE),
+            (is_checkpoint, SummaryFlags::CHECKPOINT),
+            (how == Commit::Clean, SummaryFlags::CLEAN),
+            (how == Commit::Fence, SummaryFlags::FENCE),
         ];
-        let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
+        let flags =
+            flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect::<SummaryFlags>();
         let address = self.last.next;
         segment.fill_gaps(&self.io, &self.space);
         let own = (1 + continuations.len()) * self.io.block_size();
@@ -152,7 +153,7 @@ impl Volume {
     pub fn write_anchor(&mut self, is_clean: bool) -> Result<()> {
         let anchor = Anchor {
             number: self.last.anchor + 1,
-            flags: if is_clean { ANCHOR_CLEAN } else { 0 },
+            flags: if is_clean { AnchorFlags::CLEAN } else { AnchorFlags::empty() },
             ssn: self.last.checkpoint,
             summary: self.last.checkpoint_address,
             summary_crc: self.last.checkpoint_crc,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use fsmend_base::crc32c;
 use fsmend_device::WritableDevice;
 use fsmend_hybridfs_format::{
-    BODY_LEN, Format, Inode, LOG_DEVICE, Map, OWNER_BFILE, ROOT, STATIC_LEN, Superblock, Totals,
+    BODY_LEN, Format, Incompat, Inode, Map, OWNER_BFILE, ROOT, STATIC_LEN, Superblock, Totals,
 };
 use fsmend_vfs::{Caller, Errno, Time};
 
@@ -155,7 +155,7 @@ fn superblock(len: u64, options: &Options) -> Result<Superblock, MkfsError> {
     let mut sb = Superblock {
         compat: 0,
         ro_compat: 0,
-        incompat: if options.log_device.is_some() { LOG_DEVICE } else { 0 },
+        incompat: if options.log_device.is_some() { Incompat::LOG_DEVICE } else { Incompat::empty() },
         uuid: options.uuid,
         label,
         fragment_size: options.fragment_size,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use fsmend_device::WritableDevice;
 use fsmend_hybridfs_format::{
-    ANCHOR_CLEAN, ANCHORS, Anchor, DATA_BITMAPS, FLAG_CHECKPOINT, HEADER_LEN, Kind, LOG_DEVICE, OWNER_BFILE,
-    Run, SUPERBLOCK_OFFSET, Stream, Summary, Superblock, anchor_offset, plain_crc,
+    ANCHORS, Anchor, AnchorFlags, DATA_BITMAPS, HEADER_LEN, Incompat, Kind, OWNER_BFILE, Run,
+    SUPERBLOCK_OFFSET, Stream, Summary, SummaryFlags, Superblock, anchor_offset, plain_crc,
 };
 use fsmend_vfs::{Caller, Errno, Result, Time};
 
@@ -91,7 +91,8 @@ impl Hybrid {
         options: MountOptions,
     ) -> std::result::Result<Hybrid, MountError> {
         let sb = superblock(&device)?;
-        let unknown = sb.incompat & !LOG_DEVICE | if options.read_only { 0 } else { sb.ro_compat };
+        let unknown =
+            (sb.incompat & !Incompat::LOG_DEVICE).bits() | if options.read_only { 0 } else { sb.ro_compat };
         if unknown != 0 {
             return Err(MountError::Features(unknown));
         }
@@ -110,8 +111,9 @@ impl Hybrid {
         let mut volume =
             volume(io, &anchor, &chain, options.read_only).map_err(|failed| told(&failed.0, failed.1))?;
         if !options.read_only {
-            let is_clean =
-                anchor.flags & ANCHOR_CLEAN != 0 && chain.len() == 1 && anchor.ssn == volume.last.ssn;
+            let is_clean = anchor.flags.contains(AnchorFlags::CLEAN)
+                && chain.len() == 1
+                && anchor.ssn == volume.last.ssn;
             volume.set_cleaner(options.cleaner);
             let prepared = volume.prepare(is_clean, anchor.ssn, options.now);
             prepared.map_err(|error| told(&volume.io, error))?;
@@ -161,7 +163,7 @@ fn chain(io: &Io) -> std::result::Result<(Anchor, Vec<Found>), MountError> {
             && anchor.number < 1 << 60
             && first.summary.ssn == anchor.ssn
             && first.crc == anchor.summary_crc;
-        if !is_it || first.summary.flags & FLAG_CHECKPOINT == 0 {
+        if !is_it || !first.summary.flags.contains(SummaryFlags::CHECKPOINT) {
             continue;
         }
         let mut found = vec![first];

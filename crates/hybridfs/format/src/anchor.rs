@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Anchors: where recovery begins.
 
+use bitflags::bitflags;
+
 use crate::bytes::{crc_without, get, get_u32, get_u64, put, put_u32, put_u64};
 use crate::superblock::{STATIC_LEN, SUPERBLOCK_OFFSET};
 use crate::{Parsed, Superblock, Wrong, seed};
 
 const MAGIC: &[u8; 8] = b"hybanchr";
 const LEN: usize = 512;
-/// Flag of an anchor: the file system was unmounted, and nothing follows the segment.
-pub const ANCHOR_CLEAN: u32 = 1;
+
+bitflags! {
+    /// Flags of an anchor.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct AnchorFlags: u32 {
+        /// The file system was unmounted, and nothing follows the segment.
+        const CLEAN = 1;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
+}
 
 /// Leads to the segment from which recovery goes on; always a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Anchor {
     /// Counts up with each anchor written.
     pub number: u64,
-    /// [`ANCHOR_CLEAN`] or nothing.
-    pub flags: u32,
+    /// [`AnchorFlags::CLEAN`] or nothing.
+    pub flags: AnchorFlags,
     /// The segment.
     pub ssn: u64,
     /// Where its summary is.
@@ -52,7 +63,7 @@ impl Anchor {
             return Err(Wrong::Checksum);
         }
         Ok(Anchor {
-            flags: get_u32(bytes, 12),
+            flags: AnchorFlags::from_bits_retain(get_u32(bytes, 12)),
             number: get_u64(bytes, 32),
             ssn: get_u64(bytes, 40),
             summary: get_u64(bytes, 48),
@@ -64,7 +75,7 @@ impl Anchor {
     pub fn store(&self, uuid: &[u8; 16]) -> Vec<u8> {
         let mut bytes = vec![0; LEN];
         put(&mut bytes, 0, MAGIC);
-        put_u32(&mut bytes, 12, self.flags);
+        put_u32(&mut bytes, 12, self.flags.bits());
         put(&mut bytes, 16, uuid);
         put_u64(&mut bytes, 32, self.number);
         put_u64(&mut bytes, 40, self.ssn);

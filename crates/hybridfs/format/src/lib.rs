@@ -5,7 +5,7 @@
 //! What is parsed has a right checksum; whether it leads to where it may is for the reader to say ([`Superblock::log`], [`Superblock::data_index`]).
 
 // Numbers here come from disks, and go there: a cast that loses bits must say why.
-#![warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+#![deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 #![cfg_attr(
     test,
     allow(
@@ -27,15 +27,15 @@ mod record;
 mod summary;
 mod superblock;
 
-pub use anchor::{ANCHOR_CLEAN, ANCHORS, Anchor, anchor_offset};
+pub use anchor::{ANCHORS, Anchor, AnchorFlags, anchor_offset};
 pub use attributes::{ATTRIBUTES_MAX, Attribute, parse_attributes, store_attributes};
 pub use directory::{Entry, EntryView, KEYS_RESERVED, TIES, parse_entries, store_entries, visit_entries};
 pub use hash::{NameKeys, name_key};
 pub use header::{HEADER_LEN, Header, Kind, seal};
 pub use inode::{BODY_LEN, Format, INODE_LEN, Inode, InodeView, SLOT_ATTRIBUTES, Stamp, inode_seed};
 pub use record::{IN_INODE, Map, Place, RECORD_LEN, Record, node_capacity, parse_node, store_node};
-pub use summary::{FLAG_CHECKPOINT, FLAG_CLEAN, FLAG_FENCE, Row, Run, Stream, Summary, Totals};
-pub use superblock::{LOG_DEVICE, LOG_HEAD, STATIC_LEN, SUPERBLOCK_OFFSET, Superblock, VERSION};
+pub use summary::{Row, Run, Stream, Summary, SummaryFlags, Totals};
+pub use superblock::{Incompat, LOG_HEAD, STATIC_LEN, SUPERBLOCK_OFFSET, Superblock, VERSION};
 
 use fsmend_base::crc32c;
 

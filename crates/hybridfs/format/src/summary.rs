@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Summaries of segments, and the stream that says what a segment holds.
 
+use bitflags::bitflags;
+
 use crate::bytes::{get_u8, get_u16, get_u32, get_u64, put, put_u16, put_u32, put_u64};
 use crate::header::{HEADER_LEN, Header, Kind, seal};
 use crate::record::{IN_INODE, Map, RECORD_LEN};
 use crate::{OWNER_LOG, Parsed, Wrong, plain_crc};
 
-/// The bitmaps are written with this segment.
-pub const FLAG_CHECKPOINT: u32 = 1;
-/// The last one before unmounting.
-pub const FLAG_CLEAN: u32 = 2;
-/// Written by recovery, so that what was discarded never counts again.
-pub const FLAG_FENCE: u32 = 4;
+bitflags! {
+    /// Flags of a segment.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct SummaryFlags: u32 {
+        /// The bitmaps are written with this segment.
+        const CHECKPOINT = 1;
+        /// The last one before unmounting.
+        const CLEAN = 2;
+        /// Written by recovery, so that what was discarded never counts again.
+        const FENCE = 4;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
+}
 
 const STREAM: usize = 1056;
 const ROW_LEN: usize = 32;
@@ -46,7 +56,7 @@ pub struct Summary {
     /// The checksum of that.
     pub previous_crc: u32,
     /// What kind of segment.
-    pub flags: u32,
+    pub flags: SummaryFlags,
     /// Where the next summary will be.
     pub next: u64,
     /// The last checkpoint.
@@ -203,7 +213,7 @@ impl Summary {
             address,
             previous: get_u64(block, 64),
             previous_crc: get_u32(block, 72),
-            flags: get_u32(block, 76),
+            flags: SummaryFlags::from_bits_retain(get_u32(block, 76)),
             next: get_u64(block, 80),
             checkpoint: get_u64(block, 88),
             checkpoint_address: get_u64(block, 96),
@@ -247,7 +257,7 @@ impl Summary {
         header.store(&mut block, uuid);
         put_u64(&mut block, 64, self.previous);
         put_u32(&mut block, 72, self.previous_crc);
-        put_u32(&mut block, 76, self.flags);
+        put_u32(&mut block, 76, self.flags.bits());
         put_u64(&mut block, 80, self.next);
         put_u64(&mut block, 88, self.checkpoint);
         put_u64(&mut block, 96, self.checkpoint_address);

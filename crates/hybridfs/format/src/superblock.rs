@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use bitflags::bitflags;
 use fsmend_base::width::low_u32;
 
 use crate::bytes::{crc_without, get, get_u32, get_u64, put, put_u32, put_u64};
@@ -20,8 +21,18 @@ pub const SUPERBLOCK_OFFSET: u64 = 64 << 10;
 pub const STATIC_LEN: u64 = 4096;
 /// Bytes at the start of the log that static structures take; rounded up to blocks.
 pub const LOG_HEAD: u64 = 16 << 10;
-/// Feature that must be known: the log is on another device.
-pub const LOG_DEVICE: u64 = 1;
+
+bitflags! {
+    /// Features that must be known.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Incompat: u64 {
+        /// The log is on another device.
+        const LOG_DEVICE = 1;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
+}
+
 /// Data begins here at the earliest.
 const DATA_START: u64 = 128 << 10;
 
@@ -33,7 +44,7 @@ pub struct Superblock {
     /// Features that readers may ignore.
     pub ro_compat: u64,
     /// Features that must be known.
-    pub incompat: u64,
+    pub incompat: Incompat,
     /// Identity.
     pub uuid: [u8; 16],
     /// Name.
@@ -82,7 +93,7 @@ impl Superblock {
         let superblock = Superblock {
             compat: get_u64(bytes, 16),
             ro_compat: get_u64(bytes, 24),
-            incompat: get_u64(bytes, 32),
+            incompat: Incompat::from_bits_retain(get_u64(bytes, 32)),
             uuid: get(bytes, 40),
             label: get(bytes, 56),
             fragment_size: get_u32(bytes, 88),
@@ -135,7 +146,7 @@ impl Superblock {
         if self.inodes > u64::from(u32::MAX) || self.inodes <= u64::from(crate::ROOT) {
             return wrong("number of inodes");
         }
-        if (self.log_uuid != [0; 16]) != (self.incompat & LOG_DEVICE != 0) {
+        if (self.log_uuid != [0; 16]) != (self.incompat.contains(Incompat::LOG_DEVICE)) {
             return wrong("log on another device");
         }
         Ok(())
@@ -148,7 +159,7 @@ impl Superblock {
         put_u32(&mut bytes, 12, VERSION);
         put_u64(&mut bytes, 16, self.compat);
         put_u64(&mut bytes, 24, self.ro_compat);
-        put_u64(&mut bytes, 32, self.incompat);
+        put_u64(&mut bytes, 32, self.incompat.bits());
         put(&mut bytes, 40, &self.uuid);
         put(&mut bytes, 56, &self.label);
         put_u32(&mut bytes, 88, self.fragment_size);
@@ -172,7 +183,7 @@ impl Superblock {
     /// Of a file system whose log is on another device: the first byte of it among those of both, and how many it has.
     pub fn log_device(&self) -> Option<(u64, u64)> {
         let bytes = |fragments: u64| fragments.checked_mul(u64::from(self.fragment_size));
-        let is_elsewhere = self.incompat & LOG_DEVICE != 0;
+        let is_elsewhere = self.incompat.contains(Incompat::LOG_DEVICE);
         is_elsewhere.then_some((bytes(self.log_start)?, bytes(self.log_fragments)?))
     }
 

@@ -10,7 +10,7 @@ fn superblock() -> Superblock {
     Superblock {
         compat: 0,
         ro_compat: 0,
-        incompat: 0,
+        incompat: Incompat::empty(),
         uuid: UUID,
         label: [b'l'; 32],
         fragment_size: 4096,
@@ -74,7 +74,7 @@ fn summary() -> (Summary, Stream) {
         address: 7500,
         previous: 7400,
         previous_crc: 77,
-        flags: FLAG_CHECKPOINT,
+        flags: SummaryFlags::CHECKPOINT,
         next: 7600,
         checkpoint: 9,
         checkpoint_address: 7500,
@@ -97,7 +97,7 @@ fn summary() -> (Summary, Stream) {
 #[test]
 fn structures_come_back_as_they_were_stored() {
     assert_eq!(Superblock::parse(&superblock().store()), Ok(superblock()));
-    let anchor = Anchor { number: 5, flags: ANCHOR_CLEAN, ssn: 9, summary: 7500, summary_crc: 3 };
+    let anchor = Anchor { number: 5, flags: AnchorFlags::CLEAN, ssn: 9, summary: 7500, summary_crc: 3 };
     assert_eq!(Anchor::parse(&anchor.store(&UUID), &UUID), Ok(anchor));
     assert_eq!(Inode::parse(&inode().store(&UUID), 17, &UUID), Ok(inode()));
     assert_eq!(Inode::parse(&inode().store(&UUID), 18, &UUID), Err(Wrong::Identity));
@@ -142,7 +142,7 @@ fn a_flipped_bit_shows() {
 #[test]
 fn the_bytes_are_those_of_version_1() {
     let (summary, stream) = summary();
-    let anchor = Anchor { number: 5, flags: ANCHOR_CLEAN, ssn: 9, summary: 7500, summary_crc: 3 };
+    let anchor = Anchor { number: 5, flags: AnchorFlags::CLEAN, ssn: 9, summary: 7500, summary_crc: 3 };
     let prints = [
         plain_crc(&superblock().store()),
         plain_crc(&anchor.store(&UUID)),

@@ -8,7 +8,7 @@ use std::path::Path;
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_ext_format::checksum::{has_leaf_tail, inode_seed, uuid_seed};
 use fsmend_ext_format::features::{Features, Incompat};
-use fsmend_ext_format::group::{BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
+use fsmend_ext_format::group::{GroupDesc, GroupFlags, RawGroupDesc};
 use fsmend_ext_format::inode::{InodeFlags, RawInode, mode, special};
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -236,7 +236,7 @@ impl Survey {
                     );
                 }
             }
-            if !desc.has_flag(BG_INODE_UNINIT) || !self.features.group_csum() {
+            if !desc.has_flag(GroupFlags::INODE_UNINIT) || !self.features.group_csum() {
                 self.inode_table(superblock.s_inodes_per_group.get(), group, &desc);
             }
         }

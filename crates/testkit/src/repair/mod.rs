@@ -75,7 +75,8 @@ pub fn judged(number: u64, depth: Depth, folder: Option<&Path>) -> io::Result<Op
 
 /// Writes an image with holes where it has nothing but zeroes.
 pub fn write_sparse(path: &Path, image: &[u8]) -> io::Result<()> {
-    let file = fs::File::create(path)?;
+    let file = fs::File::create(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
     file.set_len(image.len() as u64)?;
     let blocks = image.chunks(4096).enumerate().filter(|(_, block)| block.iter().any(|byte| *byte != 0));
     blocks.into_iter().try_for_each(|(at, block)| file.write_all_at(block, at as u64 * 4096))

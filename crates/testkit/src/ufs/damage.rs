@@ -4,7 +4,7 @@
 use fsmend_base::SeededRandom;
 use fsmend_ufs_format::geometry::DIRECT;
 use fsmend_ufs_format::group::HEADER_SIZE;
-use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, hashes};
+use fsmend_ufs_format::superblock::{Hashes, SUPERBLOCK_MAX, Superblock};
 use fsmend_ufs_format::{Version, directory};
 
 use super::Image;
@@ -260,7 +260,7 @@ impl Spot {
                 image.bytes[at..at + covered.len()].copy_from_slice(&covered);
             }
             Seal::Group(group) => image.amend_group(group, |_, _| {}),
-            Seal::Inode(inode) if image.geometry.hashes & hashes::INODES != 0 => {
+            Seal::Inode(inode) if image.geometry.hashes.contains(Hashes::INODES) => {
                 image.amend_inode(inode, |_| {})
             }
             Seal::Inode(_) => {}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fsmend_ufs_format::group::CylinderGroup;
 use fsmend_ufs_format::inode::Inode;
-use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, hashes};
+use fsmend_ufs_format::superblock::{Hashes, SUPERBLOCK_MAX, Superblock};
 use fsmend_ufs_format::{Geometry, directory};
 
 /// An image, and what is known of it.
@@ -56,7 +56,7 @@ impl Image {
     pub fn amend_inode(&mut self, inode: u32, change: impl FnOnce(&mut Inode<Vec<u8>>)) {
         let mut record = self.record(inode);
         change(&mut record);
-        if self.geometry.hashes & hashes::INODES != 0 {
+        if self.geometry.hashes.contains(Hashes::INODES) {
             record.seal();
         }
         let at = self.record_at(inode);

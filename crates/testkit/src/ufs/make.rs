@@ -9,7 +9,7 @@ use fsmend_ufs_format::geometry::{DIRECT, ROOT};
 use fsmend_ufs_format::group::{CylinderGroup, FragmentSums, set_bit};
 use fsmend_ufs_format::inode::{Inode, Stamp, mode};
 use fsmend_ufs_format::summary::{COUNTS_SIZE, Counts};
-use fsmend_ufs_format::superblock::{Recovery, Superblock, hashes};
+use fsmend_ufs_format::superblock::{Hashes, Recovery, Superblock};
 use fsmend_ufs_format::{Geometry, SECTOR, Version};
 
 use super::{Image, Shape};
@@ -256,7 +256,7 @@ impl Maker {
         }
         fragments += self.write_attributes(&mut record, &node.attributes);
         record.set_sectors(fragments * (self.geometry.fragment_size / SECTOR));
-        if self.geometry.hashes & hashes::INODES != 0 {
+        if self.geometry.hashes.contains(Hashes::INODES) {
             record.seal();
         }
         let at = self.geometry.inode_place(inode).expect("it exists") as usize;

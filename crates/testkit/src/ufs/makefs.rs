@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use fsmend_base::SeededRandom;
-use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, flags, hashes};
+use fsmend_ufs_format::superblock::{Hashes, SUPERBLOCK_MAX, Superblock, SuperblockFlags};
 use fsmend_ufs_format::{ByteOrder, Version};
 
 use super::Image;
@@ -107,17 +107,17 @@ impl Image {
 /// Turns check hashes on and seals everything.
 fn put_hashes(bytes: &mut Vec<u8>) {
     let Some(mut image) = Image::open(std::mem::take(bytes)) else { return };
-    image.geometry.hashes = hashes::ALL;
+    image.geometry.hashes = Hashes::ALL;
     image.amend_superblock(|superblock| {
-        superblock.set_flags(superblock.flags() | flags::HASHES);
-        superblock.set_metackhash(hashes::ALL);
+        superblock.set_flags(superblock.flags() | SuperblockFlags::HASHES);
+        superblock.set_metackhash(Hashes::ALL.bits());
     });
     // The copies have to agree.
     for group in 0..image.geometry.groups {
         let at = image.geometry.superblock_copy(group) as usize;
         if let Some(mut copy) = Superblock::parse(&image.bytes[at..at + SUPERBLOCK_MAX]) {
-            copy.set_flags(copy.flags() | flags::HASHES);
-            copy.set_metackhash(hashes::ALL);
+            copy.set_flags(copy.flags() | SuperblockFlags::HASHES);
+            copy.set_metackhash(Hashes::ALL.bits());
             copy.seal();
             let covered = copy.covered().to_vec();
             image.bytes[at..at + covered.len()].copy_from_slice(&covered);

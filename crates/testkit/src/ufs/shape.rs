@@ -3,7 +3,7 @@
 
 use fsmend_ufs_format::group::GroupLayout;
 use fsmend_ufs_format::summary::COUNTS_SIZE;
-use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, flags, hashes};
+use fsmend_ufs_format::superblock::{Hashes, SUPERBLOCK_MAX, Superblock, SuperblockFlags};
 use fsmend_ufs_format::{ByteOrder, SECTOR, Version};
 
 use super::make::TIME;
@@ -22,7 +22,7 @@ pub struct Shape {
     /// Inodes of a group.
     pub group_inodes: u32,
     /// Bits of the superblock's flags. Check hashes are among them.
-    pub flags: u32,
+    pub flags: SuperblockFlags,
     /// Whether there are maps of free blocks.
     pub has_clusters: bool,
 }
@@ -30,7 +30,7 @@ pub struct Shape {
 impl Shape {
     /// A small one: blocks of 4096 bytes and fragments of 512, four groups of a mebibyte; UFS2 with check hashes.
     pub fn small(version: Version, order: ByteOrder) -> Shape {
-        let flags = if version == Version::Ufs2 { flags::HASHES } else { 0 };
+        let flags = if version == Version::Ufs2 { SuperblockFlags::HASHES } else { SuperblockFlags::empty() };
         Shape {
             version,
             order,
@@ -64,7 +64,11 @@ impl Shape {
             set(&mut made, TIME);
         }
         made.set_flags(self.flags);
-        made.set_metackhash(if self.flags & flags::HASHES == 0 { 0 } else { hashes::ALL });
+        made.set_metackhash(if self.flags.contains(SuperblockFlags::HASHES) {
+            Hashes::ALL.bits()
+        } else {
+            0
+        });
         made.set_clean(1);
         if self.version == Version::Ufs1 {
             self.set_relics(&mut made);
@@ -129,7 +133,7 @@ impl Shape {
     fn set_relics(&self, made: &mut Superblock) {
         let sectors = (self.groups.1 * self.sizes.1 / SECTOR) as i32;
         made.set_old_cgmask(u32::MAX);
-        made.set_old_flags(flags::UPDATED as u8);
+        made.set_old_flags(SuperblockFlags::UPDATED.bits() as u8);
         made.set_old_cpg(1);
         made.set_old_nrpos(1);
         made.set_old_ncyl(self.groups.0 as i32);

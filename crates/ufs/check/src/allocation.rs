@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fsmend_base::{GroupNo, InodeNo};
+use fsmend_base::{GroupNo, InodeNo, width};
 use fsmend_engine::crosscheck::allocation::{AllocationMaps, Count, Difference, InUse, Observed, Sum, Words};
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_ufs_format::geometry::ROOT;
@@ -36,7 +36,7 @@ impl UfsFs<'_> {
             return None;
         }
         self.layout.kept.get(group as usize, || {
-            let mut bytes = vec![0; geometry.group_bytes as usize];
+            let mut bytes = vec![0; width::index(geometry.group_bytes)];
             self.device.read_at(geometry.group_place(group), &mut bytes).ok()?;
             Some(CylinderGroup::new(bytes, geometry.order))
         })
@@ -63,7 +63,7 @@ impl UfsFs<'_> {
 
 /// The map of free fragments of what is in use.
 pub(crate) fn free_map(used: &Words) -> Vec<u8> {
-    let bytes = used.len().div_ceil(8) as usize;
+    let bytes = width::index(used.len().div_ceil(8));
     let mut map = used.to_bitmap(bytes);
     map.iter_mut().for_each(|byte| *byte = !*byte);
     let rest = used.len() % 8;
@@ -73,9 +73,14 @@ pub(crate) fn free_map(used: &Words) -> Vec<u8> {
     map
 }
 
+/// A count as it is stored.
+fn count(value: u64) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}
+
 fn number(value: i32) -> u64 {
     // A negative count is as wrong as a huge one.
-    u64::from(value as u32)
+    u64::from(value.cast_unsigned())
 }
 
 impl AllocationMaps for UfsFs<'_> {
@@ -191,7 +196,7 @@ impl AllocationMaps for UfsFs<'_> {
             return crate::inode::run_of(problem, (geometry.group_start(area) + first, count))
                 .detail("count", count);
         }
-        let inode = area * geometry.group_inodes + first as u32;
+        let inode = area * geometry.group_inodes + width::low_u32(first);
         problem.inode(InodeNo(inode)).detail("count", count)
     }
 
@@ -254,14 +259,14 @@ pub(crate) fn put_fragments(fs: &UfsFs<'_>, group: &mut CylinderGroup, observed:
     let clusters = group.cluster_map_mut(layout);
     free.into_iter().for_each(|block| set_bit(clusters, block, true));
     for length in 1..8 {
-        group.set_fragment_sum(length, sums.runs[length] as i32);
+        group.set_fragment_sum(length, sums.runs[length].cast_signed());
     }
     for length in 1..=geometry.cluster_max {
-        group.set_cluster_sum(layout, length, sums.clusters[length as usize] as i32);
+        group.set_cluster_sum(layout, length, sums.clusters[length as usize].cast_signed());
     }
     let mut counts = group.counts();
-    counts.free_blocks = sums.free_blocks as i32;
-    counts.free_fragments = sums.free_fragments as i32;
+    counts.free_blocks = sums.free_blocks.cast_signed();
+    counts.free_fragments = sums.free_fragments.cast_signed();
     group.set_counts(counts);
     counts
 }
@@ -277,8 +282,8 @@ pub(crate) fn put_inodes(fs: &UfsFs<'_>, group: &mut CylinderGroup, observed: &O
         *last &= (1 << rest) - 1;
     }
     let mut counts = group.counts();
-    counts.free_inodes = (observed.used.len() - observed.used.count()) as i32;
-    counts.directories = observed.directories as i32;
+    counts.free_inodes = count(observed.used.len().saturating_sub(observed.used.count()));
+    counts.directories = count(observed.directories);
     group.set_counts(counts);
     counts
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extended attributes of UFS2: an area of up to two blocks. FreeBSD's fsck counts the blocks and never looks into them.
 
+use fsmend_base::width;
 use fsmend_ufs_format::Geometry;
 use fsmend_ufs_format::attributes::Attributes;
 use fsmend_ufs_format::inode::{ATTRIBUTE_BLOCKS, Inode};
@@ -44,7 +45,7 @@ fn area<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>) -> Option<Vec<u8>> {
     let geometry = fs.geometry();
     let mut area = Vec::new();
     for (first, count) in runs(geometry, inode)? {
-        area.extend(fs.read(first, (count * geometry.fragment_size) as usize)?);
+        area.extend(fs.read(first, width::index(count * geometry.fragment_size))?);
     }
     area.truncate(inode.attributes_size() as usize);
     Some(area)
@@ -62,7 +63,7 @@ pub fn cut<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>, keeps: usize) -> Ve
     let mut writes = Vec::new();
     let mut at = 0;
     for (first, count) in runs(geometry, inode).unwrap_or_default() {
-        let len = (count * geometry.fragment_size) as usize;
+        let len = width::index(count * geometry.fragment_size);
         let from = keeps.saturating_sub(at).min(len);
         if from < len {
             writes.push((geometry.place(first) + from as u64, vec![0; len - from]));

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use fsmend_base::width;
 use fsmend_ufs_format::geometry::DIRECT;
 use fsmend_ufs_format::inode::{INDIRECT, Inode, indirect_range};
 use fsmend_ufs_format::snapshot;
@@ -75,21 +76,21 @@ pub fn walk<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>, size: u64, visit: 
     let geometry = fs.geometry();
     let blocks = geometry.block_count(size);
     for index in 0..DIRECT {
-        let fragment = inode.pointer(index as usize);
+        let fragment = inode.pointer(width::index(index));
         if fragment == 0 {
             continue;
         }
         let is_within = index < blocks;
         let count = if is_within { geometry.block_fragments(size, index) } else { geometry.fragments };
         let role = Role::Data(index);
-        let pointer = Pointer { role, slot: Slot::Inode(index as usize), fragment, count };
+        let pointer = Pointer { role, slot: Slot::Inode(width::index(index)), fragment, count };
         if visit.pointer(pointer, is_within) == Next::Stop {
             return false;
         }
     }
     let mut walk = Walk { fs, blocks, met: BTreeSet::new(), visit };
     (1..=INDIRECT).all(|level| {
-        let slot = DIRECT as usize + level - 1;
+        let slot = width::index(DIRECT) + level - 1;
         let (first, _) = indirect_range(level, geometry.pointers);
         walk.indirect(inode.pointer(slot), Slot::Inode(slot), level, first)
     })
@@ -127,8 +128,8 @@ impl<V: Visit> Walk<'_, '_, V> {
             return true;
         }
         self.met.insert(stored);
-        let bytes = self.fs.read(fragment, geometry.block_size as usize);
-        let below = geometry.pointers.saturating_pow(level as u32 - 1);
+        let bytes = self.fs.read(fragment, width::index(geometry.block_size));
+        let below = geometry.pointers.saturating_pow(power(level.saturating_sub(1)));
         self.visit.block(bytes.as_deref());
         let Some(bytes) = bytes else { return true };
         let size = geometry.version.pointer_size();
@@ -182,7 +183,7 @@ pub fn contents<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>) -> Vec<(u64, u
             }
             if let Role::Data(index) = pointer.role {
                 let left = self.size.saturating_sub(index * geometry.block_size);
-                self.runs.push((index, pointer.fragment, left.min(geometry.block_size) as usize));
+                self.runs.push((index, pointer.fragment, width::index(left.min(geometry.block_size))));
             }
             // No more than there is room for on the device, however often a map leads to the same place.
             if self.runs.len() as u64 > geometry.size / geometry.fragments { Next::Stop } else { Next::Into }
@@ -191,4 +192,9 @@ pub fn contents<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>) -> Vec<(u64, u
     let mut gather = Gather { fs, size: inode.size(), runs: Vec::new() };
     walk(fs, inode, inode.size(), &mut gather);
     gather.runs
+}
+
+/// A level of indirection as a power of the number of pointers in a block.
+pub(crate) fn power(level: usize) -> u32 {
+    u32::try_from(level).unwrap_or(u32::MAX)
 }

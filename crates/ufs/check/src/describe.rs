@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a file system is and how full it is, without a check.
 
+use fsmend_base::width;
 use fsmend_device::Device;
 use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::problem::escape_name;
@@ -48,7 +49,7 @@ pub fn describe(device: &dyn Device) -> Result<Vec<(&'static str, Value)>, Refus
 fn area_use(device: &dyn Device, geometry: &Geometry) -> (u64, u64) {
     let (mut used, mut all) = (0, 0);
     for number in 0..geometry.groups {
-        let mut bytes = vec![0; geometry.group_bytes as usize];
+        let mut bytes = vec![0; width::index(geometry.group_bytes)];
         if device.read_at(geometry.group_place(number), &mut bytes).is_err() {
             continue;
         }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::Witness;
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::InodeTable;
@@ -54,7 +54,7 @@ impl Search<'_, '_> {
         for group in groups.into_iter().filter(|group| *group < geometry.groups) {
             let start = geometry.group_start(group);
             let end = start + geometry.group_length(group);
-            for block in (start..end).step_by(geometry.fragments as usize) {
+            for block in (start..end).step_by(width::index(geometry.fragments)) {
                 let count = geometry.fragments.min(end - block);
                 if (block..block + count).all(|fragment| claims.claimed().get(fragment)) {
                     continue;
@@ -64,7 +64,7 @@ impl Search<'_, '_> {
                     return;
                 }
                 left -= len;
-                if let Some(bytes) = self.fs.read(block, len as usize) {
+                if let Some(bytes) = self.fs.read(block, width::index(len)) {
                     self.block((block, &bytes), claims);
                 }
             }
@@ -75,7 +75,7 @@ impl Search<'_, '_> {
     fn block(&mut self, (block, bytes): (u64, &[u8]), claims: &Claims) {
         let geometry = self.fs.geometry();
         let mut holder = None;
-        let fragments = bytes.chunks(geometry.fragment_size as usize);
+        let fragments = bytes.chunks(width::index(geometry.fragment_size));
         for (fragment, bytes) in (block..).zip(fragments) {
             if claims.claimed().get(fragment) {
                 holder = None;

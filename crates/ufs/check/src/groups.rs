@@ -3,13 +3,13 @@
 
 use std::ops::RangeInclusive;
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 use fsmend_device::{BatchReader, Device, ReadBackend, Request};
 use fsmend_engine::kept::Kept;
 use fsmend_engine::{Findings, Layer, Part, Problem};
 use fsmend_ufs_format::group::{CylinderGroup, bit};
 use fsmend_ufs_format::inode::Inode;
-use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, hashes};
+use fsmend_ufs_format::superblock::{Hashes, SUPERBLOCK_MAX, Superblock};
 use fsmend_ufs_format::{Geometry, Version};
 
 use crate::{inode, rows};
@@ -67,7 +67,7 @@ impl Groups {
             let mut read: Vec<Option<(bool, Vec<u8>)>> = vec![None; part.len()];
             reader.read(&requests, &mut |index, result| {
                 read[index] = result.ok().and_then(|bytes| {
-                    let (copy, group) = bytes.split_at_checked(copy_bytes as usize)?;
+                    let (copy, group) = bytes.split_at_checked(width::index(copy_bytes))?;
                     let has_copy = match copy.is_empty() {
                         true => has_copy_at(device, geometry, part[index]),
                         false => is_copy(copy, geometry),
@@ -88,7 +88,7 @@ impl Groups {
                     groups.without_copy.push(*number);
                 }
                 let is_read = bytes.is_some();
-                let bytes = bytes.unwrap_or_else(|| vec![0; geometry.group_bytes as usize]);
+                let bytes = bytes.unwrap_or_else(|| vec![0; width::index(geometry.group_bytes)]);
                 let group = CylinderGroup::new(bytes, geometry.order);
                 groups.judge((device, geometry), (*number, is_read), &group, findings);
                 groups.announce_inodes((device, geometry), *number, kept.room());
@@ -210,7 +210,7 @@ fn estimate_initialised(device: &dyn Device, geometry: &Geometry, group: u32) ->
     }
     let least = geometry.group_inodes.min(2 * geometry.block_inodes);
     let size = geometry.version.inode_size();
-    let mut bytes = vec![0; geometry.block_size as usize];
+    let mut bytes = vec![0; width::index(geometry.block_size)];
     let mut initialised = least;
     for first in (0..geometry.group_inodes).step_by(geometry.block_inodes as usize) {
         let Some(place) = geometry.inode_place(group * geometry.group_inodes + first) else { break };
@@ -219,7 +219,7 @@ fn estimate_initialised(device: &dyn Device, geometry: &Geometry, group: u32) ->
         }
         let makes_sense = |record: &[u8]| {
             let inode = Inode::new(record, geometry.order, geometry.version);
-            let is_right = geometry.hashes & hashes::INODES == 0 || inode.hash() == inode.computed_hash();
+            let is_right = !geometry.hashes.contains(Hashes::INODES) || inode.hash() == inode.computed_hash();
             inode.mode() != 0
                 && inode::kind_of(inode.mode()).is_some()
                 && is_right

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes: what their fields say, and the fast path that clears healthy ones. `inspection` looks at the others.
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::Problem;
 use fsmend_engine::checker::InodeSummary;
 use fsmend_engine::inodes::Kind;
 use fsmend_ufs_format::geometry::{DIRECT, DIRECTORY_MAX, Geometry, ROOT};
 use fsmend_ufs_format::inode::{Inode, flags, mode};
-use fsmend_ufs_format::superblock::hashes;
+use fsmend_ufs_format::superblock::Hashes;
 use fsmend_ufs_format::{ByteOrder, SECTOR, Version, directory};
 
 use crate::blocks::{Next, Pointer, Role, Visit, is_mark, walk};
@@ -40,7 +40,7 @@ pub fn has_map<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) -> bool {
 pub(crate) fn used_slots<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) -> usize {
     match inode.file_type() {
         mode::CHARACTER | mode::BLOCK => 1,
-        mode::LINK => (inode.size() as usize).div_ceil(geometry.version.pointer_size()),
+        mode::LINK => width::index(inode.size()).div_ceil(geometry.version.pointer_size()),
         _ => 0,
     }
 }
@@ -91,7 +91,7 @@ fn summarize_shape<const SIZE: usize>(
     if number.0 < ROOT || inode.size() > size_max(geometry, inode) {
         return false;
     }
-    if geometry.hashes & hashes::INODES != 0 && inode.hash() != inode.computed_hash() {
+    if geometry.hashes.contains(Hashes::INODES) && inode.hash() != inode.computed_hash() {
         return false;
     }
     summary.kind = Some(kind);
@@ -168,7 +168,7 @@ pub(crate) fn is_free<B: AsRef<[u8]>>(inode: &Inode<B>) -> bool {
 /// Whether the pointers of a directory in the inode have no hole before the last block. (Behind them, the number of blocks tells.)
 fn has_no_holes<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) -> bool {
     let blocks = geometry.block_count(inode.size());
-    (0..blocks.min(DIRECT)).all(|index| inode.pointer(index as usize) != 0)
+    (0..blocks.min(DIRECT)).all(|index| inode.pointer(width::index(index)) != 0)
 }
 
 /// Claims of the fast path.
@@ -187,7 +187,7 @@ impl Claims<'_> {
     /// What [`walk`] comes to for a file without indirect blocks.
     #[inline]
     fn direct<B: AsRef<[u8]>>(&mut self, inode: &Inode<B>, (size, blocks): (u64, u64)) -> bool {
-        for index in 0..blocks as usize {
+        for index in 0..width::index(blocks) {
             let fragment = inode.pointer(index);
             if fragment == 0 {
                 continue;
@@ -199,7 +199,7 @@ impl Claims<'_> {
             self.last = index as u64 + 1;
             self.claim(fragment, count);
         }
-        inode.ends_before(blocks as usize)
+        inode.ends_before(width::index(blocks))
     }
 
     #[inline]

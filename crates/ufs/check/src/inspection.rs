@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_engine::checker::InodeSummary;
 use fsmend_engine::{Findings, Layer, Problem, Row, Value};
 use fsmend_ufs_format::geometry::{DIRECT, ROOT};
 use fsmend_ufs_format::inode::{INDIRECT, Inode, mode};
-use fsmend_ufs_format::superblock::hashes;
+use fsmend_ufs_format::superblock::Hashes;
 use fsmend_ufs_format::{SECTOR, Version, directory};
 
 use crate::blocks::{Role, Slot, walk};
@@ -123,7 +123,7 @@ impl Subject<'_, '_> {
             self.record.set_mode(stored_mode & !mode::TYPE | kind);
         }
         let is_hash_wrong =
-            geometry.hashes & hashes::INODES != 0 && self.record.hash() != self.record.computed_hash();
+            geometry.hashes.contains(Hashes::INODES) && self.record.hash() != self.record.computed_hash();
         let keeps = match has_map(geometry, &self.record) {
             true => self.map(),
             false => self.no_map(),
@@ -167,7 +167,7 @@ impl Subject<'_, '_> {
             self.record.set_size(0);
         }
         let used = used_slots(geometry, &self.record);
-        let total = DIRECT as usize + INDIRECT;
+        let total = width::index(DIRECT) + INDIRECT;
         let strays: Vec<usize> = (used..total).filter(|slot| self.record.pointer(*slot) != 0).collect();
         if !strays.is_empty() {
             let problem = self.problem(&rows::POINTER_STRAY).detail("count", strays.len() as u64);
@@ -251,7 +251,7 @@ impl Subject<'_, '_> {
                 && survey.fragments * (geometry.fragment_size / SECTOR) == sectors
                 && survey.last.is_some_and(|last| last + 1 == geometry.block_count(size))
         };
-        let first = DIRECT as usize;
+        let first = width::index(DIRECT);
         let stored: [u64; INDIRECT] = std::array::from_fn(|level| self.record.pointer(first + level));
         if survey.is_snapshot || stored == [0; INDIRECT] || agrees(survey) {
             return None;
@@ -353,10 +353,10 @@ impl Subject<'_, '_> {
 
     fn edit_block(&mut self, fragment: u64, indices: &[u64]) {
         let geometry = self.fs.geometry();
-        let Some(mut bytes) = self.fs.read(fragment, geometry.block_size as usize) else { return };
+        let Some(mut bytes) = self.fs.read(fragment, width::index(geometry.block_size)) else { return };
         let size = geometry.version.pointer_size();
         for index in indices {
-            if let Some(pointer) = bytes.chunks_exact_mut(size).nth(*index as usize) {
+            if let Some(pointer) = bytes.chunks_exact_mut(size).nth(width::index(*index)) {
                 pointer.fill(0);
             }
         }
@@ -376,7 +376,7 @@ impl Subject<'_, '_> {
         }
         let blocks = geometry.block_count(self.record.size());
         let holes: Vec<u64> =
-            (0..blocks.min(DIRECT)).filter(|index| self.record.pointer(*index as usize) == 0).collect();
+            (0..blocks.min(DIRECT)).filter(|index| self.record.pointer(width::index(*index)) == 0).collect();
         if !holes.is_empty() {
             let problem = self.problem(&rows::DIRECTORY_HOLE).detail("count", holes.len() as u64);
             self.raise(problem);
@@ -397,7 +397,7 @@ impl Subject<'_, '_> {
         let geometry = self.fs.geometry();
         let size = self.record.size();
         let kept: Vec<(u64, u64)> = (0..blocks.min(DIRECT))
-            .map(|index| (index, self.record.pointer(index as usize)))
+            .map(|index| (index, self.record.pointer(width::index(index))))
             .filter(|(_, fragment)| *fragment != 0)
             .collect();
         let last = kept.last().map_or(0, |(index, _)| {
@@ -405,10 +405,10 @@ impl Subject<'_, '_> {
             rest.min(geometry.block_size)
         });
         let new_size = (kept.len() as u64).saturating_sub(1) * geometry.block_size + last;
-        for slot in 0..DIRECT as usize {
+        for slot in 0..width::index(DIRECT) {
             self.record.set_pointer(slot, kept.get(slot).map_or(0, |(_, fragment)| *fragment));
         }
-        for slot in DIRECT as usize..DIRECT as usize + INDIRECT {
+        for slot in width::index(DIRECT)..width::index(DIRECT) + INDIRECT {
             self.record.set_pointer(slot, 0);
         }
         self.record.set_size(if kept.is_empty() { 0 } else { new_size });

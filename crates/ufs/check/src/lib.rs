@@ -11,6 +11,18 @@
 //!
 //! Units of claims are fragments. Addresses in problems are fragments too, as in the messages of FreeBSD's fsck_ffs.
 
+// Numbers here come from disks, and go there: a cast that loses bits must say why.
+#![deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "small numbers"
+    )
+)]
+
 pub(crate) mod allocation;
 pub(crate) mod attributes;
 pub(crate) mod blocks;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 use fsmend_device::Device;
 use fsmend_engine::kept::Kept;
 use fsmend_engine::options::SuperblockOptions;
@@ -17,7 +17,7 @@ use fsmend_engine::{Budget, Findings, Layer, Part, Problem, Refusal};
 use fsmend_ufs_format::geometry::{Flaw, Geometry};
 use fsmend_ufs_format::group::{CylinderGroup, GROUP_MAGIC, HEADER_SIZE};
 use fsmend_ufs_format::superblock::{
-    RECOVERY_SIZE, Recovery, SEARCH, SUPERBLOCK_MAX, Superblock, UNFINISHED_MAGIC, flags,
+    RECOVERY_SIZE, Recovery, SEARCH, SUPERBLOCK_MAX, Superblock, SuperblockFlags, UNFINISHED_MAGIC,
 };
 use fsmend_ufs_format::{SECTOR, Version};
 
@@ -75,12 +75,14 @@ impl Layout {
     /// are what a crash leaves, and no damage.
     pub fn expects_leftovers(&self) -> bool {
         let bits = self.superblock.flags();
-        !self.was_clean && bits & flags::SOFT_UPDATES != 0 && bits & flags::NEEDS_FSCK == 0
+        !self.was_clean
+            && bits.contains(SuperblockFlags::SOFT_UPDATES)
+            && !bits.contains(SuperblockFlags::NEEDS_FSCK)
     }
 
     /// What became of the journal: everything is checked without it, and it must not be replayed afterwards.
     pub fn journal(&self) -> JournalUse {
-        match (self.superblock.flags() & flags::JOURNAL != 0, self.was_clean) {
+        match (self.superblock.flags().contains(SuperblockFlags::JOURNAL), self.was_clean) {
             (false, _) => JournalUse::None,
             (true, true) => JournalUse::Clean,
             (true, false) => JournalUse::NotReplayed,
@@ -96,18 +98,18 @@ impl Layout {
     pub fn features(&self) -> String {
         let bits = self.superblock.flags();
         let mut names: Vec<&str> = [
-            (flags::SOFT_UPDATES, "soft-updates"),
-            (flags::JOURNAL, "journal"),
-            (flags::ACLS, "acls"),
-            (flags::NFS4_ACLS, "nfsv4acls"),
-            (flags::MULTILABEL, "multilabel"),
-            (flags::GJOURNAL, "gjournal"),
-            (flags::TRIM, "trim"),
+            (SuperblockFlags::SOFT_UPDATES, "soft-updates"),
+            (SuperblockFlags::JOURNAL, "journal"),
+            (SuperblockFlags::ACLS, "acls"),
+            (SuperblockFlags::NFS4_ACLS, "nfsv4acls"),
+            (SuperblockFlags::MULTILABEL, "multilabel"),
+            (SuperblockFlags::GJOURNAL, "gjournal"),
+            (SuperblockFlags::TRIM, "trim"),
         ]
         .into_iter()
-        .filter_map(|(bit, name)| (bits & bit != 0).then_some(name))
+        .filter_map(|(bit, name)| bits.contains(bit).then_some(name))
         .collect();
-        if self.geometry.hashes != 0 {
+        if !self.geometry.hashes.is_empty() {
             names.push("check-hashes");
         }
         if self.geometry.metadata_area != 0 {
@@ -155,7 +157,7 @@ pub fn open(
         let hint = "Look for the rest of it: a repair would give up everything that lies there".to_owned();
         return Err(Refusal { code: "cut-off", message, hint });
     }
-    let was_clean = superblock.clean() == 1 && superblock.flags() & flags::NEEDS_FSCK == 0;
+    let was_clean = superblock.clean() == 1 && !superblock.flags().contains(SuperblockFlags::NEEDS_FSCK);
     let primary = geometry.superblock_place;
     let is_copy = place != primary;
     for flaw in &harmless {
@@ -163,7 +165,7 @@ pub fn open(
         mend(&mut superblock, flaw);
     }
     if is_copy {
-        superblock.set_sblockactualloc(primary as i64);
+        superblock.set_sblockactualloc(width::signed(primary));
     }
     if superblock.clean() == 0 {
         findings.raise(Problem::new(&rows::NOT_CLEAN));
@@ -176,7 +178,7 @@ pub fn open(
         let mut copy = superblock.clone();
         let place = geometry.superblock_copy(*group);
         copy.set_clean(1);
-        copy.set_sblockactualloc(place as i64);
+        copy.set_sblockactualloc(width::signed(place));
         copy.seal();
         findings.raise_with_edit(problem, Layer::Record, place, copy.covered());
     }
@@ -209,7 +211,7 @@ pub fn open(
 /// read it either, and everything is checked.
 pub(crate) fn replay(layout: &Layout, device: &dyn Device, findings: &mut Findings) -> Changes {
     let superblock = &layout.superblock;
-    if superblock.flags() & flags::JOURNAL == 0 || superblock.clean() != 0 {
+    if !superblock.flags().contains(SuperblockFlags::JOURNAL) || superblock.clean() != 0 {
         return Changes::new();
     }
     let primary = read(device, layout.geometry.superblock_place);
@@ -258,7 +260,7 @@ fn named(device: &dyn Device, sector: u64, findings: &mut Findings) -> Result<Fo
 /// The superblock at `place`, with old fields taken over.
 fn read(device: &dyn Device, place: u64) -> Option<Superblock> {
     let room = device.len().checked_sub(place)?.min(SUPERBLOCK_MAX as u64);
-    let mut bytes = vec![0; room as usize];
+    let mut bytes = vec![0; width::index(room)];
     device.read_at(place, &mut bytes).ok()?;
     let mut superblock = Superblock::parse(&bytes)?;
     superblock.modernise();
@@ -360,7 +362,7 @@ fn is_contradicted(device: &dyn Device, geometry: &Geometry) -> bool {
 /// Of the first groups: those whose header is where it should be.
 fn groups_found(device: &dyn Device, geometry: &Geometry) -> usize {
     let is_there = |group: &u32| {
-        let mut header = vec![0; HEADER_SIZE as usize];
+        let mut header = vec![0; width::index(HEADER_SIZE)];
         let is_read = device.read_at(geometry.group_place(*group), &mut header).is_ok();
         let header = CylinderGroup::new(header, geometry.order);
         is_read && header.magic() == GROUP_MAGIC && header.cgx() == *group
@@ -406,15 +408,15 @@ fn copies(device: &dyn Device, broken: Option<&Superblock>) -> Option<Found> {
 /// Looks for a copy everywhere.
 fn search(device: &dyn Device) -> Option<Found> {
     let end = device.len().min(SEARCHED_MAX);
-    let mut bytes = vec![0; AT_ONCE as usize];
-    for start in (0..end).step_by(AT_ONCE as usize) {
+    let mut bytes = vec![0; width::index(AT_ONCE)];
+    for start in (0..end).step_by(width::index(AT_ONCE)) {
         let len = (end - start).min(AT_ONCE) as usize;
         let part = bytes.get_mut(..len)?;
         if device.read_at(start, part).is_err() {
             continue;
         }
         let places = (0..len)
-            .step_by(STEP as usize)
+            .step_by(width::index(STEP))
             .filter(|at| part.get(*at..).and_then(fsmend_ufs_format::superblock::recognise).is_some());
         for at in places {
             if let Some(found) = usable(device, start + at as u64) {

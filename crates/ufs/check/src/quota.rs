@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_engine::checker::{Checkable, InodeSummary};
 use fsmend_engine::crosscheck::quota::{Owner, QuotaKind, QuotaUsage, Used};
 use fsmend_engine::format::Volume;
@@ -194,19 +194,19 @@ fn counts(inode: &Inode<&[u8]>) -> bool {
 /// Calls `visit` for every inode that was ever written and can be read.
 fn each_record(fs: &UfsFs<'_>, visit: &mut dyn FnMut(InodeNo, &[u8])) {
     let size = fs.record_bytes() as u64;
-    let at_once = (READ_BYTES / size) as u32;
+    let at_once = width::low_u32(READ_BYTES / size);
     for group in 0..fs.geometry().groups {
         let first = group * fs.inodes_per_chunk();
         let count = fs.scanned_in(group);
         for part in (0..count).step_by(at_once as usize) {
             let number = (first + part).max(ROOT);
             let len = u64::from((first + part + at_once.min(count - part)).saturating_sub(number)) * size;
-            let mut bytes = vec![0; len as usize];
+            let mut bytes = vec![0; width::index(len)];
             let is_read = fs
                 .record_place(InodeNo(number))
                 .is_some_and(|place| fs.device().read_at(place, &mut bytes).is_ok());
             if is_read {
-                for (record, number) in bytes.chunks_exact(size as usize).zip(number..) {
+                for (record, number) in bytes.chunks_exact(width::index(size)).zip(number..) {
                     visit(InodeNo(number), record);
                 }
             }

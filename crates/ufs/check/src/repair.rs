@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What repairs write.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_engine::Refusal;
 use fsmend_engine::checker::{Checkable, Moved, Mover, Repairable};
 use fsmend_engine::crosscheck::allocation::{Observed, Sum};
@@ -11,7 +11,7 @@ use fsmend_ufs_format::directory::{CHUNK, Entries, add, clear_chunk, first_chunk
 use fsmend_ufs_format::geometry::DIRECT;
 use fsmend_ufs_format::group::CylinderGroup;
 use fsmend_ufs_format::inode::{Inode, mode};
-use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, flags};
+use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock, SuperblockFlags};
 use fsmend_ufs_format::{SECTOR, Version};
 
 use crate::allocation::{FRAGMENTS, put_fragments, put_inodes, totals_of};
@@ -34,7 +34,7 @@ impl UfsFs<'_> {
     /// The group's block to be written: as it is, or a new one where it cannot be trusted.
     fn group_to_write(&self, group: u32) -> CylinderGroup {
         let geometry = self.geometry();
-        let mut bytes = vec![0; geometry.group_bytes as usize];
+        let mut bytes = vec![0; width::index(geometry.group_bytes)];
         let is_read = self.device.read_at(geometry.group_place(group), &mut bytes).is_ok();
         let stored = CylinderGroup::new(bytes, geometry.order);
         if is_read && stored.flaw(geometry, group).is_none() {
@@ -60,7 +60,7 @@ impl UfsFs<'_> {
                 let size = geometry.version.pointer_size();
                 let mut bytes = vec![0; size];
                 match geometry.version {
-                    Version::Ufs1 => geometry.order.put_u32(&mut bytes, 0, fragment as u32),
+                    Version::Ufs1 => geometry.order.put_u32(&mut bytes, 0, width::low_u32(fragment)),
                     Version::Ufs2 => geometry.order.put_u64(&mut bytes, 0, fragment),
                 }
                 to.put(geometry.place(block) + index * size as u64, bytes);
@@ -119,12 +119,12 @@ impl UfsFs<'_> {
             return false;
         }
         // Nothing may become free there.
-        let mut stored = vec![0; geometry.group_bytes as usize];
+        let mut stored = vec![0; width::index(geometry.group_bytes)];
         if self.device.read_at(place, &mut stored).is_err() {
             return false;
         }
         let before = CylinderGroup::new(stored.clone(), geometry.order);
-        stored[(at - place) as usize..][..bytes.len()].copy_from_slice(bytes);
+        stored[width::index(at - place)..][..bytes.len()].copy_from_slice(bytes);
         let after = CylinderGroup::new(stored, geometry.order);
         let (before, after) = (before.fragment_map(&geometry.layout), after.fragment_map(&geometry.layout));
         before.iter().zip(after).all(|(before, after)| !before & after == 0)
@@ -141,7 +141,7 @@ impl Repairable for UfsFs<'_> {
     }
 
     fn unit_place(&self, unit: u64) -> (u64, usize) {
-        (self.geometry().place(unit), self.geometry().fragment_size as usize)
+        (self.geometry().place(unit), width::index(self.geometry().fragment_size))
     }
 
     fn run_units(&self) -> u64 {
@@ -184,7 +184,7 @@ impl Repairable for UfsFs<'_> {
         record.set_pointer(0, unit);
         record.set_sectors(geometry.fragment_size / SECTOR);
         self.put_record(to, inode, &mut record);
-        let mut bytes = vec![0; geometry.fragment_size as usize];
+        let mut bytes = vec![0; width::index(geometry.fragment_size)];
         bytes[..CHUNK].copy_from_slice(&first_chunk(geometry.order, inode.0, parent.0));
         to.put(geometry.place(unit), bytes);
     }
@@ -210,13 +210,13 @@ impl Repairable for UfsFs<'_> {
             // The last block becomes a whole one, in another place.
             let Some(new) = take(geometry.fragments) else { return false };
             let count = geometry.block_fragments(size, last);
-            let Some(mut bytes) = self.read(fragment, (count * geometry.fragment_size) as usize) else {
+            let Some(mut bytes) = self.read(fragment, width::index(count * geometry.fragment_size)) else {
                 return false;
             };
             bytes.extend_from_slice(&fresh);
-            bytes.resize(geometry.block_size as usize, 0);
+            bytes.resize(width::index(geometry.block_size), 0);
             to.put(geometry.place(new), bytes);
-            record.set_pointer(last as usize, new);
+            record.set_pointer(width::index(last), new);
             let more = (geometry.fragments - count) * (geometry.fragment_size / SECTOR);
             record.set_sectors(record.sectors() + more);
             let whole = (last + 1) * geometry.block_size;
@@ -226,10 +226,10 @@ impl Repairable for UfsFs<'_> {
                 return false;
             }
             let Some(new) = take(geometry.fragments) else { return false };
-            let mut bytes = vec![0; geometry.block_size as usize];
+            let mut bytes = vec![0; width::index(geometry.block_size)];
             bytes[..CHUNK].copy_from_slice(&fresh);
             to.put(geometry.place(new), bytes);
-            record.set_pointer(blocks as usize, new);
+            record.set_pointer(width::index(blocks), new);
             record.set_sectors(record.sectors() + geometry.block_size / SECTOR);
             let whole = (blocks + 1) * geometry.block_size;
             return self.fill_block(to, inode, record, (new, size + CHUNK as u64), whole);
@@ -335,8 +335,8 @@ impl Repairable for UfsFs<'_> {
             });
         }
         superblock.set_clean(1);
-        superblock.set_flags(superblock.flags() & !(flags::NEEDS_FSCK | flags::UNCLEAN));
-        if superblock.flags() & flags::JOURNAL != 0 {
+        superblock.set_flags(superblock.flags() & !(SuperblockFlags::NEEDS_FSCK | SuperblockFlags::UNCLEAN));
+        if superblock.flags().contains(SuperblockFlags::JOURNAL) {
             // The journal belongs to the mount of this time: what it tells is not to be done once more. Inodes on its list were freed.
             superblock.set_mtime(i64::try_from(self.layout.now).unwrap_or(i64::MAX).max(superblock.mtime()));
             superblock.set_sujfree(0);

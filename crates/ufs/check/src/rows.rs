@@ -21,7 +21,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{group}: the field cg_{field} of the cylinder group holds {stored}, expected {observed}",
         meaning: "The header of the cylinder group is damaged, so its maps cannot be trusted.",
-        repair: "The cylinder group is built anew from the inodes and directories.",
+        repair: "The cylinder group is rebuilt from the inodes and directories.",
         loss: "Nothing.",
         peers: [], messages: ["INTEGRITY CHECK FAILED"],
     }
@@ -30,7 +30,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{group}: the cylinder group cannot be read",
         meaning: "The device reports an error for the block with the maps of this group.",
-        repair: "The cylinder group is built anew from the inodes and directories.",
+        repair: "The cylinder group is rebuilt from the inodes and directories.",
         loss: "Nothing.",
         peers: [], messages: ["CANNOT READ BLK", "INTEGRITY CHECK FAILED"],
     }
@@ -39,7 +39,7 @@ fsmend_engine::problem_rows! {
         severity: Minor, evidence: Local, preen: false,
         message: "{group}: the check hash of the cylinder group is wrong",
         meaning: "The header makes sense, but the hash does not match. The maps are compared with the inodes.",
-        repair: "The hash is computed anew.",
+        repair: "The hash is recomputed.",
         loss: "Nothing.",
         peers: [], messages: ["INTEGRITY CHECK FAILED"],
     }
@@ -102,7 +102,7 @@ fsmend_engine::problem_rows! {
         severity: Minor, evidence: Cross, preen: true,
         message: "{group}: the map of free blocks does not agree with the map of free fragments",
         meaning: "The map of free blocks speeds up the search for long runs. It follows from the map of fragments.",
-        repair: "The map is computed anew.",
+        repair: "The map is recomputed.",
         loss: "Nothing.",
         peers: [], messages: ["BLK(S) MISSING IN BIT MAPS", "SUMMARY INFORMATION BAD"],
     }
@@ -111,7 +111,7 @@ fsmend_engine::problem_rows! {
         severity: Minor, evidence: Cross, preen: true,
         message: "{group}: the counts of free runs do not agree with the map of free fragments",
         meaning: "The cylinder group counts runs of free fragments and blocks by length. The counts follow from the map.",
-        repair: "The counts are computed anew.",
+        repair: "The counts are recomputed.",
         loss: "Nothing.",
         peers: [], messages: ["SUMMARY INFORMATION BAD"],
     }
@@ -192,7 +192,7 @@ fsmend_engine::problem_rows! {
         severity: Minor, evidence: Local, preen: true,
         message: "the check hash of {inode} is wrong",
         meaning: "Everything in the inode makes sense; only the hash does not match.",
-        repair: "The hash is computed anew.",
+        repair: "The hash is recomputed.",
         loss: "Nothing.",
         peers: [], messages: ["INODE CHECK-HASH FAILED"],
     }
@@ -220,7 +220,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has mode {stored}, which is no file type",
         meaning: "The type bits of the mode are damaged.",
         repair: "A directory becomes one again where its first entry proves it; an inode with blocks becomes a regular file; any other inode is cleared.",
-        loss: "The type of the file.",
+        loss: "The type of the file. What is cleared has no blocks: a short symbolic link, a device, a pipe or a socket.",
         peers: [], messages: ["UNKNOWN FILE TYPE"],
     }
     /// `ufs.inode.link-empty`.
@@ -263,7 +263,7 @@ fsmend_engine::problem_rows! {
     MAP_CROWDED = "ufs.inode.map-crowded" {
         severity: Major, evidence: Cross, preen: false,
         message: "{inode} shares more blocks with other files than there are free blocks to copy them to",
-        meaning: "Many files claim the same blocks. The image was made up, or one inode was copied over many others. Not every file can get its own copy.",
+        meaning: "Many files claim the same blocks. The image is crafted, or one inode was copied over many others. Not every file can get its own copy.",
         repair: "The inode is cleared and the names that point to it are removed. The first files that claim the blocks keep them.",
         loss: "The file.",
         peers: [], messages: ["EXCESSIVE DUP BLKS", "DUP I="],
@@ -362,8 +362,8 @@ fsmend_engine::problem_rows! {
     SHARES = "ufs.inode.shares-blocks" {
         severity: Major, evidence: Cross, preen: false,
         message: "{inode} shares {count:fragment:fragments} with {others}",
-        meaning: "See ufs.block.multiply-claimed.",
-        repair: "It keeps the fragments or gets copies.",
+        meaning: "Its map points to fragments that another file claims, too (ufs.block.multiply-claimed).",
+        repair: "The inode with the lowest number keeps the fragments; every other one gets a copy.",
         loss: "Nothing by the repair. Its contents may be those of another file.",
         peers: [], messages: ["DUP/BAD", "BAD/DUP"],
     }
@@ -426,7 +426,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "directory {inode}: chunk {chunk} is damaged; {kept:entry:entries} can be read",
         meaning: "An entry of the chunk has a length or a name that makes no sense.",
-        repair: "The chunk is written anew with the entries on both sides of the damage.",
+        repair: "The chunk is rewritten with the entries on both sides of the damage.",
         loss: "The damaged names; their files go to lost+found.",
         peers: [], messages: ["DIRECTORY CORRUPTED"],
     }
@@ -435,7 +435,7 @@ fsmend_engine::problem_rows! {
         severity: Minor, evidence: Local, preen: false,
         message: "directory {inode} does not begin with an entry . that leads to itself",
         meaning: "The first entry of a directory is damaged.",
-        repair: "The entry is written anew.",
+        repair: "The entry is rewritten.",
         loss: "Nothing.",
         peers: [], messages: ["BAD INODE NUMBER FOR '.'", "BAD TYPE VALUE FOR '.'", "MISSING '.'"],
     }
@@ -443,8 +443,8 @@ fsmend_engine::problem_rows! {
     DOT_DOT_WRONG = "ufs.directory.dot-dot" {
         severity: Minor, evidence: Local, preen: false,
         message: "directory {inode} has no second entry .. that leads to a directory",
-        meaning: "The second entry of a directory is damaged, or leads to {stored}, which is none.",
-        repair: "The entry is written anew and leads to the directory that holds the name.",
+        meaning: "The second entry of a directory is damaged, or leads to {stored}, which is no directory.",
+        repair: "The entry is rewritten and leads to the directory that holds the name.",
         loss: "Nothing.",
         peers: [], messages: ["BAD INODE NUMBER FOR '..'", "BAD TYPE VALUE FOR '..'", "MISSING '..'"],
     }
@@ -499,7 +499,7 @@ fsmend_engine::problem_rows! {
         message: "directory {inode}: {name} leads to inode {stored}, which is not in use",
         meaning: "The inode was lost, or the entry is damaged.",
         repair: "The entry is removed.",
-        loss: "The name; there is no file behind it.",
+        loss: "The name. The inode it points to is unused.",
         peers: [], messages: ["I OUT OF RANGE", "UNALLOCATED"],
     }
     /// `ufs.directory.second-name`.
@@ -579,7 +579,7 @@ fsmend_engine::problem_rows! {
         severity: Minor, evidence: Local, preen: true,
         message: "the header of the quota file {inode} is damaged",
         meaning: "Version or sizes in the header are not those that FreeBSD knows. Quotas cannot be turned on.",
-        repair: "The header is written anew.",
+        repair: "The header is rewritten.",
         loss: "Nothing.",
         peers: [], messages: [],
     }
@@ -623,7 +623,7 @@ fsmend_engine::problem_rows! {
     PARENT_WRONG = "ufs.directory.parent" {
         severity: Minor, evidence: Cross, preen: true,
         message: "the entry .. of directory {inode} leads to inode {stored} instead of {observed}",
-        meaning: "The directory was moved when the system stopped, or the entry is damaged.",
+        meaning: "The system stopped while the directory was moved, or the entry is damaged.",
         repair: "The entry is corrected.",
         loss: "Nothing.",
         peers: [], messages: ["BAD INODE NUMBER FOR '..'"],

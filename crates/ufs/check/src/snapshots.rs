@@ -2,7 +2,7 @@
 //! Active snapshots: the superblock lists their inodes, and each of them ends with a list of the blocks that were copied when it was taken. FreeBSD uses a snapshot only if superblock,
 //! cylinder groups and summary area are on that list.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_device::Device;
 use fsmend_engine::{Findings, Problem};
 use fsmend_ufs_format::geometry::{DIRECT, Geometry};
@@ -132,7 +132,7 @@ fn read_block(
         // The end of the list may stand in a few fragments.
         let left = geometry.fragments - fragment % geometry.fragments;
         geometry.may_be_data(fragment, left).then_some(())?;
-        let mut bytes = vec![0; geometry.block_size as usize];
+        let mut bytes = vec![0; width::index(geometry.block_size)];
         let len = usize::try_from(left * geometry.fragment_size).ok()?;
         device.read_at(geometry.place(fragment), bytes.get_mut(..len)?).ok()?;
         Some(bytes)

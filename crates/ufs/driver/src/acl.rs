@@ -9,7 +9,7 @@
 use fsmend_blockcache::acl::{Acl, Entry, Kind, Tag};
 use fsmend_ufs_format::attributes::SYSTEM;
 use fsmend_ufs_format::order::{ByteOrder, Version};
-use fsmend_ufs_format::superblock::flags;
+use fsmend_ufs_format::superblock::SuperblockFlags;
 use fsmend_vfs::{AttributeWrite, Errno, FileKind, Result};
 
 use crate::inode::Inode;
@@ -66,7 +66,7 @@ fn to_disk(list: &Acl, order: ByteOrder) -> Option<Vec<u8>> {
 impl Volume {
     /// Whether access control lists count.
     pub fn obeys_lists(&self) -> bool {
-        self.geometry.version == Version::Ufs2 && self.superblock.flags() & flags::ACLS != 0
+        self.geometry.version == Version::Ufs2 && self.superblock.flags().contains(SuperblockFlags::ACLS)
     }
 
     /// A list of an inode, if it has one.

@@ -2,7 +2,7 @@
 //! Flags of files, as chattr and lsattr know them and as FreeBSD's chflags does.
 
 use fsmend_ufs_format::inode::flags;
-use fsmend_vfs::{Errno, InodeFlags, Result};
+use fsmend_vfs::{Errno, FileFlags, Result};
 
 use crate::inode::Inode;
 
@@ -11,20 +11,20 @@ pub(crate) const USER_FIXED: u32 = 0x2 | 0x4;
 
 /// Pairs that mean the same.
 const PAIRS: [(u32, u32); 3] = [
-    (InodeFlags::IMMUTABLE, flags::IMMUTABLE),
-    (InodeFlags::APPEND, flags::APPEND),
-    (InodeFlags::NO_DUMP, flags::NO_DUMP),
+    (FileFlags::IMMUTABLE, flags::IMMUTABLE),
+    (FileFlags::APPEND, flags::APPEND),
+    (FileFlags::NO_DUMP, flags::NO_DUMP),
 ];
 
 /// The flags of an inode.
-pub(crate) fn shown(inode: &Inode) -> InodeFlags {
+pub(crate) fn shown(inode: &Inode) -> FileFlags {
     let stored = inode.raw.flags();
     let bits = PAIRS.iter().filter(|(_, own)| stored & own != 0).map(|(shown, _)| shown);
-    InodeFlags { bits: bits.fold(0, |all, bit| all | bit), project: 0 }
+    FileFlags { bits: bits.fold(0, |all, bit| all | bit), project: 0 }
 }
 
 /// Sets those flags of an inode that both sides know; the others stay. The caller saves it.
-pub(crate) fn set(inode: &mut Inode, wanted: InodeFlags) -> Result<()> {
+pub(crate) fn set(inode: &mut Inode, wanted: FileFlags) -> Result<()> {
     let known = PAIRS.iter().fold(0, |all, (shown, _)| all | shown);
     if wanted.bits & !known != 0 || wanted.project != 0 {
         return Err(Errno::NotSupported);

@@ -9,8 +9,8 @@ use fsmend_device::WritableDevice;
 use fsmend_ufs_format::geometry::ROOT;
 use fsmend_ufs_format::inode::{Stamp, flags as inode_flags};
 use fsmend_vfs::{
-    Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileKind, FileSystem,
-    FileSystemSpace, InodeFlags, InodeNo, NewFile, RenameFlags, Result, SetAttributes, Time, Visit,
+    Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileFlags, FileKind, FileSystem,
+    FileSystemSpace, InodeNo, NewFile, RenameFlags, Result, SetAttributes, Time, Visit,
 };
 
 use crate::flags;
@@ -163,12 +163,12 @@ impl FileSystem for Ufs {
         }
     }
 
-    fn flags(&mut self, inode: InodeNo) -> Result<InodeFlags> {
+    fn flags(&mut self, inode: InodeNo) -> Result<FileFlags> {
         let inode = self.readable(inode)?;
         Ok(flags::shown(&inode))
     }
 
-    fn set_flags(&mut self, inode: InodeNo, flags: InodeFlags, now: Time) -> Result<()> {
+    fn set_flags(&mut self, inode: InodeNo, flags: FileFlags, now: Time) -> Result<()> {
         self.volume.operation(now, |volume| {
             let mut inode = volume.load(inode)?;
             flags::set(&mut inode, flags)?;

@@ -4,7 +4,7 @@
 use fsmend_base::GroupNo;
 use fsmend_ufs_format::inode::{Inode as Record, Stamp, flags, mode};
 use fsmend_ufs_format::order::Version;
-use fsmend_ufs_format::superblock::hashes;
+use fsmend_ufs_format::superblock::Hashes;
 use fsmend_vfs::{Attributes, DeviceNumber, Errno, FileKind, InodeNo, Permissions, Result, Time};
 
 use crate::volume::Volume;
@@ -83,7 +83,7 @@ impl Volume {
         let bytes = self.cache.get(fragment)?;
         let record = bytes.get(at..at + version.inode_size()).ok_or(Errno::Corrupt)?;
         let raw = Record::new(record.to_vec(), order, version);
-        let is_hashed = self.geometry.hashes & hashes::INODES != 0 && raw.mode() != 0;
+        let is_hashed = self.geometry.hashes.contains(Hashes::INODES) && raw.mode() != 0;
         if is_hashed && raw.hash() != raw.computed_hash() {
             return Err(self.cache.corrupt(|| format!("inode {number} has a wrong check hash")));
         }
@@ -115,7 +115,7 @@ impl Volume {
     /// Puts an inode into memory's version of its block.
     pub fn save(&mut self, inode: &mut Inode) -> Result<()> {
         let (fragment, at) = self.place_of(inode.number)?;
-        if self.geometry.hashes & hashes::INODES != 0 {
+        if self.geometry.hashes.contains(Hashes::INODES) {
             inode.raw.seal();
         }
         let bytes = self.cache.change(fragment)?;

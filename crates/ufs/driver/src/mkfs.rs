@@ -13,7 +13,9 @@ use fsmend_ufs_format::group::{CylinderGroup, FragmentSums, GroupLayout, set_bit
 use fsmend_ufs_format::inode::{Inode, Stamp, mode};
 use fsmend_ufs_format::order::{ByteOrder, Version};
 use fsmend_ufs_format::summary::{COUNTS_SIZE, Counts};
-use fsmend_ufs_format::superblock::{Recovery, STRUCT_SIZE, SUPERBLOCK_MAX, Superblock, flags, hashes};
+use fsmend_ufs_format::superblock::{
+    Hashes, Recovery, STRUCT_SIZE, SUPERBLOCK_MAX, Superblock, SuperblockFlags,
+};
 use fsmend_ufs_format::{SECTOR, directory};
 use fsmend_vfs::Time;
 
@@ -278,14 +280,14 @@ pub(crate) fn shape(bytes: u64, options: &Options) -> Result<Superblock, MkfsErr
     sb.set_mtime(options.now.seconds);
     sb.set_clean(1);
     sb.set_label(&options.label);
-    sb.set_old_flags(flags::UPDATED as u8);
+    sb.set_old_flags(SuperblockFlags::UPDATED.bits() as u8);
     if options.access_lists && options.version == Version::Ufs1 {
         return Err(MkfsError::Option("access control lists need UFS2"));
     }
-    sb.set_flags(if options.access_lists { flags::ACLS } else { 0 });
+    sb.set_flags(if options.access_lists { SuperblockFlags::ACLS } else { SuperblockFlags::empty() });
     if options.hashes && options.version == Version::Ufs2 {
-        sb.set_flags(sb.flags() | flags::HASHES);
-        sb.set_metackhash(hashes::ALL);
+        sb.set_flags(sb.flags() | SuperblockFlags::HASHES);
+        sb.set_metackhash(Hashes::ALL.bits());
     }
     set_relics(&mut sb);
     Ok(sb)
@@ -411,7 +413,7 @@ impl Maker<'_> {
         if geometry.version == Version::Ufs2 {
             inode.set_time(Stamp::Creation, time);
         }
-        if geometry.hashes & hashes::INODES != 0 {
+        if geometry.hashes.contains(Hashes::INODES) {
             inode.seal();
         }
         let at = geometry.inode_place(ROOT).ok_or(MkfsError::TooSmall)?;

@@ -10,7 +10,7 @@ use fsmend_ufs_format::geometry::{Flaw, Geometry, ROOT};
 use fsmend_ufs_format::order::Version;
 use fsmend_ufs_format::quota;
 use fsmend_ufs_format::summary::{COUNTS_SIZE, Counts};
-use fsmend_ufs_format::superblock::{SEARCH, SUPERBLOCK_MAX, Superblock, UFS2_PLACE, flags};
+use fsmend_ufs_format::superblock::{SEARCH, SUPERBLOCK_MAX, Superblock, SuperblockFlags, UFS2_PLACE};
 use fsmend_vfs::{Caller, Errno, InodeNo, Time};
 
 use crate::groups::{GroupTable, layout};
@@ -114,15 +114,15 @@ fn find_superblock(device: &dyn WritableDevice) -> Result<(Superblock, Geometry)
 /// Why a file system cannot be written here, if it cannot.
 fn why_read_only(superblock: &Superblock) -> Option<&'static str> {
     let flags = superblock.flags();
-    if superblock.clean() != 1 || flags & (flags::UNCLEAN | flags::NEEDS_FSCK) != 0 {
+    if superblock.clean() != 1 || flags.intersects(SuperblockFlags::UNCLEAN | SuperblockFlags::NEEDS_FSCK) {
         Some("it was not unmounted cleanly and has to be checked first")
-    } else if flags & flags::GJOURNAL != 0 {
+    } else if flags.contains(SuperblockFlags::GJOURNAL) {
         Some("it is journalled by the block layer")
     } else if superblock.snapshots().next().is_some() {
         Some("it has snapshots, which would have to be kept up to date")
     } else if superblock.sujfree() != 0 {
         Some("its journal lists files without names")
-    } else if flags & flags::NFS4_ACLS != 0 {
+    } else if flags.contains(SuperblockFlags::NFS4_ACLS) {
         Some("it has NFSv4 access control lists, which new files would have to inherit")
     } else if superblock.is_old() {
         Some("it has the form of before 2002")
@@ -176,18 +176,18 @@ impl Volume {
     pub fn notes(&mut self) -> Vec<String> {
         let bits = self.superblock.flags();
         let mut notes = Vec::new();
-        if bits & flags::NFS4_ACLS != 0 {
+        if bits.contains(SuperblockFlags::NFS4_ACLS) {
             notes.push(
                 "NFSv4 access control lists are not obeyed: the mode alone says who may do what".to_owned(),
             );
         }
-        if bits & flags::ACLS != 0 && !self.obeys_lists() {
+        if bits.contains(SuperblockFlags::ACLS) && !self.obeys_lists() {
             notes.push(
                 "access control lists are obeyed on UFS2 only: the mode alone says who may do what"
                     .to_owned(),
             );
         }
-        if bits & flags::MULTILABEL != 0 {
+        if bits.contains(SuperblockFlags::MULTILABEL) {
             notes
                 .push("labels of mandatory access control are not obeyed, and new files get none".to_owned());
         }

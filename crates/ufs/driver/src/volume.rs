@@ -5,7 +5,7 @@
 use fsmend_blockcache::{BlockCache, HeldInodes, MountState};
 use fsmend_ufs_format::geometry::Geometry;
 use fsmend_ufs_format::summary::COUNTS_SIZE;
-use fsmend_ufs_format::superblock::{Superblock, flags};
+use fsmend_ufs_format::superblock::{Superblock, SuperblockFlags};
 use fsmend_vfs::{Caller, Errno, InodeNo, Result, Time};
 
 use crate::groups::GroupTable;
@@ -175,7 +175,7 @@ impl Volume {
         self.write_sums(now)?;
         self.cache.sync()?;
         self.superblock.set_clean(1);
-        self.superblock.set_flags(self.superblock.flags() & !flags::UNCLEAN);
+        self.superblock.set_flags(self.superblock.flags() & !SuperblockFlags::UNCLEAN);
         self.write_superblock()?;
         self.cache.sync()
     }

@@ -6,7 +6,7 @@
 use crate::group::GroupLayout;
 use crate::order::{ByteOrder, Version};
 use crate::summary::COUNTS_SIZE;
-use crate::superblock::{STRUCT_SIZE, SUPERBLOCK_MAX, Superblock};
+use crate::superblock::{Hashes, STRUCT_SIZE, SUPERBLOCK_MAX, Superblock};
 use fsmend_base::width::{low_u32, signed};
 
 /// Direct pointers of an inode.
@@ -81,7 +81,7 @@ pub struct Geometry {
     /// Fragments of the metadata area at the start of each group's data.
     pub metadata_area: u64,
     /// What has check hashes.
-    pub hashes: u32,
+    pub hashes: Hashes,
     /// Where things are in a cylinder group block.
     pub layout: GroupLayout,
 }
@@ -321,7 +321,7 @@ impl Rules {
             file_max: file_max(sb, pointers),
             cluster_max: u32::try_from(sb.contigsumsize()).unwrap_or(0),
             metadata_area: number(sb.metaspace().clamp(0, i64::from(sb.fpg()) / 2)),
-            hashes: if version == Version::Ufs2 { sb.hashes() } else { 0 },
+            hashes: if version == Version::Ufs2 { sb.hashes() } else { Hashes::empty() },
             layout,
         })
     }

@@ -10,7 +10,7 @@ use fsmend_base::width::{index, low_u8, low_u16, low_u32};
 use crate::geometry::Geometry;
 use crate::order::{ByteOrder, Version, fields};
 use crate::summary::Counts;
-use crate::superblock::hashes;
+use crate::superblock::Hashes;
 
 /// The magic of a cylinder group.
 pub const GROUP_MAGIC: u32 = 0x0009_0255;
@@ -259,12 +259,12 @@ impl CylinderGroup {
 
     /// Whether its check hash is right, or it has none.
     pub fn hash_is_right(&self, geometry: &Geometry) -> bool {
-        geometry.hashes & hashes::GROUPS == 0 || self.ckhash() == self.computed_hash()
+        !geometry.hashes.contains(Hashes::GROUPS) || self.ckhash() == self.computed_hash()
     }
 
     /// Puts the right check hash, if it has one.
     pub fn seal(&mut self, geometry: &Geometry) {
-        if geometry.hashes & hashes::GROUPS != 0 {
+        if geometry.hashes.contains(Hashes::GROUPS) {
             self.set_ckhash(self.computed_hash());
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! The same struct serves both versions. UFS1 keeps older copies of some fields beside it ([`Superblock::modernise`]). The rules that values obey are in [`crate::geometry`].
 
+use bitflags::bitflags;
 use fsmend_base::crc32c;
 use fsmend_base::width::signed;
 
@@ -26,42 +27,55 @@ pub const UNFINISHED_MAGIC: u32 = 0x1996_0408;
 /// Length of the recovery record, which ends where the superblock of UFS2 begins.
 pub const RECOVERY_SIZE: usize = 20;
 
-/// Bits of [`Superblock::flags`].
-pub mod flags {
-    /// Not unmounted cleanly.
-    pub const UNCLEAN: u32 = 0x1;
-    /// Soft updates.
-    pub const SOFT_UPDATES: u32 = 0x2;
-    /// A complete check is needed.
-    pub const NEEDS_FSCK: u32 = 0x4;
-    /// Soft updates with a journal.
-    pub const JOURNAL: u32 = 0x8;
-    /// POSIX.1e access lists.
-    pub const ACLS: u32 = 0x10;
-    /// Labels of mandatory access control on each file.
-    pub const MULTILABEL: u32 = 0x20;
-    /// Journalled by the block layer (gjournal).
-    pub const GJOURNAL: u32 = 0x40;
-    /// In the old byte of flags: the flags are in the new field.
-    pub const UPDATED: u32 = 0x80;
-    /// NFSv4 access lists.
-    pub const NFS4_ACLS: u32 = 0x100;
-    /// Metadata has check hashes; without it [`super::Superblock::hashes`] means nothing.
-    pub const HASHES: u32 = 0x200;
-    /// Free blocks are told to the device.
-    pub const TRIM: u32 = 0x400;
+bitflags! {
+    /// Flags of the superblock.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct SuperblockFlags: u32 {
+        /// Not unmounted cleanly.
+        const UNCLEAN = 0x1;
+        /// Soft updates.
+        const SOFT_UPDATES = 0x2;
+        /// A complete check is needed.
+        const NEEDS_FSCK = 0x4;
+        /// Soft updates with a journal.
+        const JOURNAL = 0x8;
+        /// POSIX.1e access lists.
+        const ACLS = 0x10;
+        /// Labels of mandatory access control on each file.
+        const MULTILABEL = 0x20;
+        /// Journalled by the block layer (gjournal).
+        const GJOURNAL = 0x40;
+        /// In the old byte of flags: the flags are in the new field.
+        const UPDATED = 0x80;
+        /// NFSv4 access lists.
+        const NFS4_ACLS = 0x100;
+        /// Metadata has check hashes; without it [`Superblock::hashes`] means nothing.
+        const HASHES = 0x200;
+        /// Free blocks are discarded.
+        const TRIM = 0x400;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
 }
 
-/// Bits of [`Superblock::hashes`]: what has a check hash.
-pub mod hashes {
-    /// The superblock.
-    pub const SUPERBLOCK: u32 = 0x1;
-    /// Cylinder groups.
-    pub const GROUPS: u32 = 0x2;
-    /// Inodes.
-    pub const INODES: u32 = 0x4;
+bitflags! {
+    /// What has a check hash.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Hashes: u32 {
+        /// The superblock.
+        const SUPERBLOCK = 0x1;
+        /// Cylinder groups.
+        const GROUPS = 0x2;
+        /// Inodes.
+        const INODES = 0x4;
+        // All other bits: operators keep them.
+        const _ = !0;
+    }
+}
+
+impl Hashes {
     /// All that are defined and written.
-    pub const ALL: u32 = SUPERBLOCK | GROUPS | INODES;
+    pub const ALL: Hashes = Hashes::SUPERBLOCK.union(Hashes::GROUPS).union(Hashes::INODES);
 }
 
 /// A superblock: its bytes with names.
@@ -238,8 +252,8 @@ impl Superblock {
         ckhash set_ckhash u32 put_u32 u32 1304;
         /// What has check hashes, see [`hashes`](Self::hashes).
         metackhash set_metackhash u32 put_u32 u32 1308;
-        /// See [`flags`].
-        flags set_flags u32 put_u32 u32 1312;
+        /// The word of [`flags`](Self::flags).
+        flags_word set_flags_word u32 put_u32 u32 1312;
         /// Longest run of free blocks that is counted.
         contigsumsize set_contigsumsize i32 put_i32 i32 1316;
         /// Symbolic links shorter than this stand in their inode.
@@ -352,9 +366,22 @@ impl Superblock {
         }
     }
 
-    /// What has check hashes: bits of [`hashes`]. None where the flag says that an older kernel has written since.
-    pub fn hashes(&self) -> u32 {
-        if self.flags() & flags::HASHES == 0 { 0 } else { self.metackhash() & hashes::ALL }
+    /// The flags.
+    pub fn flags(&self) -> SuperblockFlags {
+        SuperblockFlags::from_bits_retain(self.flags_word())
+    }
+
+    /// Sets [`flags`](Self::flags).
+    pub fn set_flags(&mut self, flags: SuperblockFlags) {
+        self.set_flags_word(flags.bits());
+    }
+
+    /// What has check hashes. Nothing where the flag says that an older kernel has written since.
+    pub fn hashes(&self) -> Hashes {
+        match self.flags().contains(SuperblockFlags::HASHES) {
+            true => Hashes::from_bits_retain(self.metackhash()) & Hashes::ALL,
+            false => Hashes::empty(),
+        }
     }
 
     /// What the check hash should be.
@@ -373,12 +400,12 @@ impl Superblock {
 
     /// Whether its check hash is right, or it has none.
     pub fn hash_is_right(&self) -> bool {
-        self.hashes() & hashes::SUPERBLOCK == 0 || self.ckhash() == self.computed_hash()
+        !self.hashes().contains(Hashes::SUPERBLOCK) || self.ckhash() == self.computed_hash()
     }
 
     /// Puts the right check hash, if it has one.
     pub fn seal(&mut self) {
-        if self.hashes() & hashes::SUPERBLOCK != 0 {
+        if self.hashes().contains(Hashes::SUPERBLOCK) {
             self.set_ckhash(self.computed_hash());
         }
     }
@@ -390,8 +417,9 @@ impl Superblock {
 
     /// Takes what an old UFS1 keeps in old fields to the new ones, and the flags of before there were more than eight.
     pub fn modernise(&mut self) {
-        if self.version == Version::Ufs1 && u32::from(self.old_flags()) & flags::UPDATED == 0 {
-            self.set_flags(u32::from(self.old_flags()));
+        let old_flags = SuperblockFlags::from_bits_retain(self.old_flags().into());
+        if self.version == Version::Ufs1 && !old_flags.contains(SuperblockFlags::UPDATED) {
+            self.set_flags(old_flags);
         }
         if self.is_old() {
             self.set_time(self.old_time().into());
@@ -505,8 +533,8 @@ mod tests {
             superblock.set_size(77);
             superblock.set_label(b"data");
             superblock.set_sbsize(4096);
-            superblock.set_flags(flags::HASHES);
-            superblock.set_metackhash(hashes::ALL);
+            superblock.set_flags(SuperblockFlags::HASHES);
+            superblock.set_metackhash(Hashes::ALL.bits());
             assert!(!superblock.hash_is_right());
             superblock.seal();
             let read = Superblock::parse(superblock.bytes()).expect("the magic is there");

@@ -11,7 +11,7 @@ use fsmend_engine::crosscheck::allocation::{
 use fsmend_engine::format::Volume;
 use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::checksum;
-use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc};
+use fsmend_ext_format::group::{GroupDesc, GroupFlags};
 use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::Fs;
@@ -231,7 +231,7 @@ impl Stored<'_> {
 
     fn blocks(&self, used: &Words, findings: &mut Findings) -> Option<Words> {
         let (geometry, desc) = (&self.fs.geometry, self.desc());
-        if geometry.features.group_csum() && desc.has_flag(BG_BLOCK_UNINIT) {
+        if geometry.features.group_csum() && desc.has_flag(GroupFlags::BLOCK_UNINIT) {
             let own = metadata_units(self.fs, self.group);
             let extra = used.count().saturating_sub(own.count());
             if extra == 0 {
@@ -259,7 +259,7 @@ impl Stored<'_> {
 
     fn inodes(&self, used: &Words, findings: &mut Findings) -> Option<Words> {
         let (geometry, desc) = (&self.fs.geometry, self.desc());
-        if geometry.features.group_csum() && desc.has_flag(BG_INODE_UNINIT) {
+        if geometry.features.group_csum() && desc.has_flag(GroupFlags::INODE_UNINIT) {
             let count = used.count();
             if count == 0 {
                 return None;

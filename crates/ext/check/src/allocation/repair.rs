@@ -8,7 +8,7 @@ use fsmend_engine::repair::{Changes, Mend};
 use fsmend_engine::{Cause, Part};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
+use fsmend_ext_format::group::{GroupDesc, GroupFlags, RawGroupDesc};
 use std::sync::atomic::AtomicBool;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -70,11 +70,14 @@ fn settle(context: &RepairContext<'_>, group: GroupNo) -> Settled {
     let free_units = used.len() - used.count();
     desc.free_blocks = free_units as u32;
     let has_marks = fs.geometry.features.group_csum();
-    if has_marks && desc.has_flag(BG_BLOCK_UNINIT) && used.count() > metadata_units(fs, group).count() {
-        desc.flags &= !BG_BLOCK_UNINIT;
+    if has_marks
+        && desc.has_flag(GroupFlags::BLOCK_UNINIT)
+        && used.count() > metadata_units(fs, group).count()
+    {
+        desc.flags &= !GroupFlags::BLOCK_UNINIT;
     }
     let bits = fs.geometry.blocks_per_group / fs.geometry.cluster_blocks;
-    if !(has_marks && desc.has_flag(BG_BLOCK_UNINIT)) {
+    if !(has_marks && desc.has_flag(GroupFlags::BLOCK_UNINIT)) {
         let bitmap = Bitmap { block: desc.block_bitmap, bits };
         bitmap.settle(context, &used, &mut desc.block_bitmap_csum, &mut bitmaps);
     }
@@ -85,7 +88,7 @@ fn settle(context: &RepairContext<'_>, group: GroupNo) -> Settled {
     if has_marks {
         mark_inodes(&mut desc, &used);
     }
-    if !(has_marks && desc.has_flag(BG_INODE_UNINIT)) {
+    if !(has_marks && desc.has_flag(GroupFlags::INODE_UNINIT)) {
         let bitmap = Bitmap { block: desc.inode_bitmap, bits: fs.geometry.inodes_per_group };
         bitmap.settle(context, &used, &mut desc.inode_bitmap_csum, &mut bitmaps);
     }
@@ -96,7 +99,7 @@ fn settle(context: &RepairContext<'_>, group: GroupNo) -> Settled {
 fn mark_inodes(desc: &mut GroupDesc, used: &Words) {
     let top = used.top();
     if top > 0 {
-        desc.flags &= !BG_INODE_UNINIT;
+        desc.flags &= !GroupFlags::INODE_UNINIT;
     }
     let never_used = (used.len() - top) as u32;
     desc.itable_unused = desc.itable_unused.min(never_used);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fsmend_base::{BlockNo, GroupNo, InodeNo};
 use fsmend_device::{Device, Overlay};
 use fsmend_engine::Findings;
-use fsmend_ext_format::group::BG_BLOCK_UNINIT;
+use fsmend_ext_format::group::GroupFlags;
 use fsmend_ext_format::inode::{RawInode, special};
 use fsmend_ext_format::rext3::IndirectHeader;
 
@@ -170,7 +170,7 @@ fn free_blocks<'l>(fs: &'l Fs<'_>) -> impl Iterator<Item = u64> + use<'l> {
     (0..geometry.group_count).flat_map(move |number| {
         let first = geometry.group_first_block(GroupNo(number));
         let bitmap = fs.group(GroupNo(number)).and_then(|group| {
-            if group.desc.flags & BG_BLOCK_UNINIT != 0 {
+            if group.desc.has_flag(GroupFlags::BLOCK_UNINIT) {
                 return Some(Vec::new());
             }
             (group.desc.block_bitmap != 0).then(|| fs.read_block(BlockNo(group.desc.block_bitmap)).ok())?

@@ -7,7 +7,7 @@ use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::casefold;
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, Entry, EntryHeader, EntryLayout};
 use fsmend_ext_format::encryption::Policy;
-use fsmend_ext_format::group::BG_INODE_UNINIT;
+use fsmend_ext_format::group::GroupFlags;
 use fsmend_ext_format::inode::{RawInode, special};
 
 use super::params::DirectoryParams;
@@ -142,7 +142,7 @@ impl Judge<'_> {
         let (group, index) = self.fs.geometry.inode_place(inode)?;
         let desc = &self.fs.group(group)?.desc;
         let used = self.fs.geometry.inodes_per_group.saturating_sub(desc.itable_unused);
-        if desc.has_flag(BG_INODE_UNINIT) {
+        if desc.has_flag(GroupFlags::INODE_UNINIT) {
             Some(&rows::ENTRY_IN_UNINIT_GROUP)
         } else {
             (index >= used).then_some(&rows::ENTRY_IN_UNUSED_TAIL)

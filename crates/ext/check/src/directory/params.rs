@@ -2,11 +2,12 @@
 //! What kind of directory one is: settled once, asked for every block and entry.
 
 use fsmend_base::InodeNo;
+use fsmend_ext_format::casefold::EncodingFlags;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::{EntryLayout, has_file_types};
 use fsmend_ext_format::features::{Compat, Incompat};
+use fsmend_ext_format::htree;
 use fsmend_ext_format::inode::{InodeFlags, RawInode};
-use fsmend_ext_format::{casefold, htree};
 
 use super::Directory;
 use crate::Fs;
@@ -61,7 +62,8 @@ impl DirectoryParams {
             inodes_count: fs.geometry.inodes_count,
             file_types: has_file_types(features),
             casefold,
-            strict: fs.superblock.s_encoding_flags.get() & casefold::FLAG_STRICT != 0,
+            strict: EncodingFlags::from_bits_retain(fs.superblock.s_encoding_flags.get())
+                .contains(EncodingFlags::STRICT),
             encrypted,
             index_flag: raw.has_flag(InodeFlags::INDEX),
             index_feature: features.has_compat(Compat::DIR_INDEX),

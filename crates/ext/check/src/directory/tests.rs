@@ -231,7 +231,7 @@ fn damaged_entries() -> Vec<&'static str> {
         damage(
             &rows::ENTRY_IN_UNINIT_GROUP,
             World::new(Compat::empty(), Incompat::empty(), RoCompat::GDT_CSUM),
-            |world| world.desc.flags = 1,
+            |world| world.desc.flags = fsmend_ext_format::group::GroupFlags::INODE_UNINIT,
         ),
         damage(
             &rows::NAME_NOT_UTF8,

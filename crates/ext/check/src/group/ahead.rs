@@ -3,7 +3,7 @@
 
 use fsmend_device::Device;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::group::{BG_INODE_UNINIT, GroupDesc};
+use fsmend_ext_format::group::{GroupDesc, GroupFlags};
 
 use super::descriptors;
 use crate::Group;
@@ -58,7 +58,7 @@ pub fn bitmaps_stand_before(desc: &GroupDesc) -> bool {
 
 /// Inodes of a group that have to be scanned, as its descriptor has it.
 pub(super) fn scan_inodes(geometry: &Geometry, desc: &GroupDesc) -> u32 {
-    if desc.inode_table == 0 || desc.has_flag(BG_INODE_UNINIT) {
+    if desc.inode_table == 0 || desc.has_flag(GroupFlags::INODE_UNINIT) {
         return 0;
     }
     geometry.inodes_per_group.saturating_sub(desc.itable_unused)

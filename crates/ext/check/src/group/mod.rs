@@ -25,7 +25,7 @@ use fsmend_engine::problem::{Row, Value};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::checksum::Checked;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED, GroupDesc};
+use fsmend_ext_format::group::{GroupDesc, GroupFlags};
 use fsmend_ext_format::inode::{RawInode, special};
 
 use self::descriptors::Slot;
@@ -453,7 +453,11 @@ fn replace(
 
 /// A backup in the place of a lost descriptor. Backups are not kept up to date, so what they say of unused parts is void.
 fn whole_backup(backup: &GroupDesc) -> GroupDesc {
-    GroupDesc { flags: backup.flags & !(BG_BLOCK_UNINIT | BG_INODE_UNINIT), itable_unused: 0, ..*backup }
+    GroupDesc {
+        flags: backup.flags & !(GroupFlags::BLOCK_UNINIT | GroupFlags::INODE_UNINIT),
+        itable_unused: 0,
+        ..*backup
+    }
 }
 
 /// Checksum and marks of one descriptor; returns it mended.
@@ -465,7 +469,7 @@ fn check_marks(
     findings: &mut Findings,
 ) -> GroupDesc {
     let mut desc = slot.desc;
-    let uninit = BG_BLOCK_UNINIT | BG_INODE_UNINIT;
+    let uninit = GroupFlags::BLOCK_UNINIT | GroupFlags::INODE_UNINIT;
     if let Some(checked) = slot.checked.filter(|checked| !checked.is_right()) {
         let problem =
             Problem::new(&problems::CHECKSUM).group(group).stored(Value::Hex(checked.stored.into()));
@@ -474,18 +478,18 @@ fn check_marks(
         desc.itable_unused = 0;
     }
     let has_checksums = geometry.features.group_csum();
-    if !has_checksums && (desc.flags & uninit != 0 || desc.itable_unused != 0) {
+    if !has_checksums && (desc.has_flag(uninit) || desc.itable_unused != 0) {
         findings.raise(Problem::new(&problems::UNINIT_WITHOUT_CHECKSUM).group(group));
         desc.flags &= !uninit;
         desc.itable_unused = 0;
     }
     if is_contradicted(geometry, group, &desc) {
         findings.raise(Problem::new(&problems::INODES_UNINIT_CONTRADICTED).group(group));
-        desc.flags &= !BG_INODE_UNINIT;
+        desc.flags &= !GroupFlags::INODE_UNINIT;
     }
-    if is_last && desc.has_flag(BG_BLOCK_UNINIT) {
+    if is_last && desc.has_flag(GroupFlags::BLOCK_UNINIT) {
         findings.raise(Problem::new(&problems::LAST_UNINIT).group(group));
-        desc.flags &= !BG_BLOCK_UNINIT;
+        desc.flags &= !GroupFlags::BLOCK_UNINIT;
     }
     let reserved = if group.0 == 0 { special::ROOT } else { 0 };
     let most = desc.free_inodes.min(geometry.inodes_per_group.saturating_sub(reserved));
@@ -502,6 +506,7 @@ fn check_marks(
 /// others may count what they have. A table that was never written may hold anything, though, and is left alone.
 fn is_contradicted(geometry: &Geometry, group: GroupNo, desc: &GroupDesc) -> bool {
     let counts_some = desc.free_inodes < geometry.inodes_per_group || desc.used_dirs > 0;
-    let was_written = desc.has_flag(BG_INODE_ZEROED) || desc.itable_unused < geometry.inodes_per_group;
-    desc.has_flag(BG_INODE_UNINIT) && (group.0 == 0 || (counts_some && was_written))
+    let was_written =
+        desc.has_flag(GroupFlags::INODE_ZEROED) || desc.itable_unused < geometry.inodes_per_group;
+    desc.has_flag(GroupFlags::INODE_UNINIT) && (group.0 == 0 || (counts_some && was_written))
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use fsmend_base::{BlockNo, GroupNo};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::group::{BG_INODE_UNINIT, GroupDesc};
+use fsmend_ext_format::group::{GroupDesc, GroupFlags};
 
 use super::descriptors::{self, Slot};
 use super::lost_table::Finder;
@@ -94,7 +94,8 @@ fn better_place(
     let slot = slots.get(group.0 as usize).filter(|slot| slot.is_readable)?;
     let stored = slot.desc.inode_table;
     let is_confirmed = backup.is_some_and(|backup| backup.desc.inode_table == stored);
-    let is_unused = group.0 > 0 && geometry.features.group_csum() && slot.desc.has_flag(BG_INODE_UNINIT);
+    let is_unused =
+        group.0 > 0 && geometry.features.group_csum() && slot.desc.has_flag(GroupFlags::INODE_UNINIT);
     if stored == 0 || is_confirmed || is_unused {
         return None;
     }

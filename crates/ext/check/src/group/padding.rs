@@ -5,7 +5,7 @@
 use fsmend_base::BlockNo;
 use fsmend_device::Device;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::group::BG_INODE_UNINIT;
+use fsmend_ext_format::group::GroupFlags;
 use fsmend_ext_format::inode::RawInode;
 
 use super::descriptors::{Slot, copy_of_block, read_blocks};
@@ -44,7 +44,7 @@ pub fn told_inodes_per_group(
 /// Whether a group has inodes from number `low` to `high` of its own; `None` where its bitmap does not tell.
 fn has_more(device: &dyn Device, geometry: &Geometry, slot: &Slot, (low, high): (u32, u32)) -> Option<bool> {
     // The bitmap of a group without inodes in use need not have been written.
-    let may_be_missing = geometry.features.group_csum() && slot.desc.has_flag(BG_INODE_UNINIT);
+    let may_be_missing = geometry.features.group_csum() && slot.desc.has_flag(GroupFlags::INODE_UNINIT);
     if !slot.is_credible() || may_be_missing || slot.desc.inode_bitmap == 0 {
         return None;
     }

@@ -6,7 +6,7 @@
 
 use fsmend_base::{BlockNo, BlockRange, GroupNo};
 use fsmend_ext_format::features::Incompat;
-use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED};
+use fsmend_ext_format::group::GroupFlags;
 
 use super::descriptors::{self, Slot};
 use super::mark;
@@ -56,7 +56,7 @@ fn relocate(context: &mut RepairContext<'_>, group: GroupNo, kind: Kind) {
     let desc = &mut context.fs.groups[group.0 as usize].desc;
     kind.set_place(desc, start.0);
     if kind == Kind::InodeTable && has_marks {
-        desc.flags = desc.flags & !BG_INODE_UNINIT | BG_INODE_ZEROED;
+        desc.flags = desc.flags & !GroupFlags::INODE_UNINIT | GroupFlags::INODE_ZEROED;
         desc.itable_unused = 0;
     }
     context.backups_lag = true;
@@ -70,7 +70,7 @@ pub(crate) fn settle_in(context: &mut RepairContext<'_>, taken: BlockRange) {
     let first = geometry.group_of_block(taken.start).map_or(0, |group| group.0);
     let last = geometry.group_of_block(BlockNo(taken.end() - 1)).map_or(first, |group| group.0);
     for host in first..=last {
-        context.fs.groups[host as usize].desc.flags &= !BG_BLOCK_UNINIT;
+        context.fs.groups[host as usize].desc.flags &= !GroupFlags::BLOCK_UNINIT;
     }
 }
 

@@ -8,7 +8,7 @@ use fsmend_device::MemoryDevice;
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
-use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, BG_INODE_ZEROED, RawGroupDesc};
+use fsmend_ext_format::group::{GroupFlags, RawGroupDesc};
 
 use super::{load, problems, refuse_without_room};
 use crate::Group;
@@ -288,7 +288,7 @@ fn a_wiped_table_is_taken_from_a_backup() {
 fn marks_are_believed_only_with_a_right_checksum() {
     let used = |desc: &mut RawGroupDesc| {
         desc.bg_itable_unused_lo = 10.into();
-        desc.bg_flags = BG_BLOCK_UNINIT.into();
+        desc.bg_flags = GroupFlags::BLOCK_UNINIT.bits().into();
     };
     let (groups, found) = change(Image::with_checksums(), true, used);
     assert_eq!(found, [""; 0]);
@@ -296,18 +296,19 @@ fn marks_are_believed_only_with_a_right_checksum() {
     let mut image = Image::with_checksums();
     let mut desc = image.desc(GroupNo(2));
     used(&mut desc);
-    desc.bg_flags = (BG_BLOCK_UNINIT | BG_INODE_UNINIT).into();
+    desc.bg_flags = (GroupFlags::BLOCK_UNINIT | GroupFlags::INODE_UNINIT).bits().into();
     image.put_desc(GroupNo(2), desc, true);
     assert_eq!(image.load().0[2].scan_inodes, 0);
     image.block(BlockNo(2))[2 * 32 + 0x1E] ^= 1;
     let (groups, found) = image.load();
     assert_eq!(found, [problems::CHECKSUM.code]);
-    assert_eq!((groups[2].scan_inodes, groups[2].desc.flags), (32, 0));
+    assert_eq!((groups[2].scan_inodes, groups[2].desc.flags), (32, GroupFlags::empty()));
 }
 
 #[test]
 fn marks_that_cannot_be() {
-    let (groups, found) = change(Image::plain(), true, |desc| desc.bg_flags = BG_INODE_UNINIT.into());
+    let (groups, found) =
+        change(Image::plain(), true, |desc| desc.bg_flags = GroupFlags::INODE_UNINIT.bits().into());
     assert_eq!(found, [problems::UNINIT_WITHOUT_CHECKSUM.code]);
     assert_eq!(groups[2].scan_inodes, 32);
     let (groups, found) = change(Image::with_checksums(), true, |desc| desc.bg_itable_unused_lo = 33.into());
@@ -315,32 +316,36 @@ fn marks_that_cannot_be() {
     assert_eq!(groups[2].scan_inodes, 32);
     let mut image = Image::with_checksums();
     let mut desc = image.desc(GroupNo(3));
-    desc.bg_flags = BG_BLOCK_UNINIT.into();
+    desc.bg_flags = GroupFlags::BLOCK_UNINIT.bits().into();
     image.put_desc(GroupNo(3), desc, true);
     assert_eq!(image.load().1, [problems::LAST_UNINIT.code]);
 }
 
 #[test]
 fn a_mark_of_unused_inodes_that_the_group_itself_contradicts() {
-    let marked = |group: u32, free: u16, unused: u16, flags: u16| {
+    let marked = |group: u32, free: u16, unused: u16, flags: GroupFlags| {
         let mut image = Image::with_checksums();
         let mut desc = image.desc(GroupNo(group));
         desc.bg_free_inodes_count_lo = free.into();
         desc.bg_itable_unused_lo = unused.into();
-        desc.bg_flags = (BG_INODE_UNINIT | flags).into();
+        desc.bg_flags = (GroupFlags::INODE_UNINIT | flags).bits().into();
         image.put_desc(GroupNo(group), desc, true);
         let (groups, found) = image.load();
         (groups[group as usize].scan_inodes, found)
     };
     let contradicted = problems::INODES_UNINIT_CONTRADICTED.code;
-    assert_eq!(marked(2, 32, 32, 0), (0, vec![]), "never used");
-    assert_eq!(marked(2, 32, 0, 0), (0, vec![]), "nothing counted");
-    assert_eq!(marked(2, 20, 12, 0), (20, vec![contradicted]));
+    assert_eq!(marked(2, 32, 32, GroupFlags::empty()), (0, vec![]), "never used");
+    assert_eq!(marked(2, 32, 0, GroupFlags::empty()), (0, vec![]), "nothing counted");
+    assert_eq!(marked(2, 20, 12, GroupFlags::empty()), (20, vec![contradicted]));
     let too_many = problems::UNUSED_TOO_MANY.code;
-    assert_eq!(marked(2, 20, 32, BG_INODE_ZEROED), (32, vec![contradicted, too_many]));
-    assert_eq!(marked(2, 20, 32, 0), (0, vec![too_many]), "a table that may hold anything");
-    assert_eq!(marked(0, 32, 0, 0), (32, vec![contradicted]), "the root directory is there");
-    assert_eq!(marked(0, 32, 32, 0), (32, vec![contradicted, too_many]));
+    assert_eq!(marked(2, 20, 32, GroupFlags::INODE_ZEROED), (32, vec![contradicted, too_many]));
+    assert_eq!(marked(2, 20, 32, GroupFlags::empty()), (0, vec![too_many]), "a table that may hold anything");
+    assert_eq!(
+        marked(0, 32, 0, GroupFlags::empty()),
+        (32, vec![contradicted]),
+        "the root directory is there"
+    );
+    assert_eq!(marked(0, 32, 32, GroupFlags::empty()), (32, vec![contradicted, too_many]));
 }
 
 #[test]

@@ -31,10 +31,10 @@ use fsmend_ext_format::features::{Compat, Incompat};
 use fsmend_ext_format::journal::{
     JOURNAL_BLOCKS_MIN, JOURNAL_MAGIC, JOURNAL_SUPERBLOCK_SIZE, RawJournalSuperblock,
 };
-use fsmend_ext_format::superblock::{RawSuperblock, state};
+use fsmend_ext_format::superblock::{RawSuperblock, SuperblockState};
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::big_endian::U32 as Be32;
-use zerocopy::little_endian::{U16, U32};
+use zerocopy::little_endian::U32;
 
 use crate::orphan::{self, JournalState};
 use crate::{Fs, Refusal};
@@ -317,7 +317,7 @@ impl Examination<'_, '_> {
         let errno = bounds.raw.s_errno.get();
         if errno != 0 && !self.needs_recovery() {
             self.raise_about_superblock(Problem::new(&ERRNO).stored(errno.wrapping_neg()), log);
-            self.edit_superblock(|raw| raw.s_state = U16::new(raw.s_state.get() | state::ERRORS));
+            self.edit_superblock(|raw| raw.set_state(raw.state() | SuperblockState::ERRORS));
         }
         if bounds.had_v2_fields || (errno != 0 && !self.needs_recovery()) {
             let mut raw = bounds.raw.clone();
@@ -380,7 +380,7 @@ impl Examination<'_, '_> {
         self.edit_superblock(|raw| {
             clear_recovery(raw, !whole);
             if errno {
-                raw.s_state = U16::new(raw.s_state.get() | state::ERRORS);
+                raw.set_state(raw.state() | SuperblockState::ERRORS);
             }
         });
         self.look_again(log);
@@ -477,6 +477,6 @@ fn forget_journal(raw: &mut RawSuperblock) {
 fn clear_recovery(raw: &mut RawSuperblock, unclean: bool) {
     raw.s_feature_incompat = U32::new(raw.s_feature_incompat.get() & !Incompat::RECOVER.bits());
     if unclean {
-        raw.s_state = U16::new(raw.s_state.get() & !state::VALID);
+        raw.set_state(raw.state() & !SuperblockState::VALID);
     }
 }

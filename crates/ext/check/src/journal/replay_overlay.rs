@@ -11,7 +11,7 @@ use fsmend_device::{Device, ReadError, ReadErrorKind, Request, coalesce};
 use fsmend_engine::repair::Changes;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::group::{BG_BLOCK_UNINIT, BG_INODE_UNINIT, GroupDesc, RawGroupDesc};
+use fsmend_ext_format::group::{GroupDesc, GroupFlags, RawGroupDesc};
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, IntoBytes};
@@ -302,7 +302,7 @@ impl<'d> ReplayOverlay<'d> {
             desc.free_blocks.saturating_add(changed)
         };
         (raw.bg_free_blocks_count_lo, raw.bg_free_blocks_count_hi) = halves(free);
-        raw.bg_flags = U16::new(desc.flags & !BG_BLOCK_UNINIT);
+        raw.bg_flags = U16::new((desc.flags & !GroupFlags::BLOCK_UNINIT).bits());
         if self.geometry.features.metadata_csum() {
             let bits = self.geometry.blocks_per_group / self.geometry.cluster_blocks;
             let sum = checksum::bitmap(self.geometry.checksum_seed, &bitmap, bits, true);
@@ -314,7 +314,7 @@ impl<'d> ReplayOverlay<'d> {
     }
 
     fn block_bitmap(&self, group: GroupNo, desc: &GroupDesc) -> Result<Vec<u8>, EditError> {
-        if desc.has_flag(BG_BLOCK_UNINIT) && self.geometry.features.group_csum() {
+        if desc.has_flag(GroupFlags::BLOCK_UNINIT) && self.geometry.features.group_csum() {
             return self.fresh_block_bitmap(group);
         }
         if self.geometry.group_of_block(BlockNo(desc.block_bitmap)).is_none() {
@@ -350,7 +350,7 @@ impl<'d> ReplayOverlay<'d> {
         let (group, index) = self.geometry.inode_place(inode).ok_or(EditError::Impossible)?;
         let mut raw = self.desc(group)?;
         let desc = self.parsed_desc(group)?;
-        let uninit = desc.has_flag(BG_INODE_UNINIT) && self.geometry.features.group_csum();
+        let uninit = desc.has_flag(GroupFlags::INODE_UNINIT) && self.geometry.features.group_csum();
         if self.geometry.group_of_block(BlockNo(desc.inode_bitmap)).is_none() {
             return Err(EditError::Impossible);
         }
@@ -368,7 +368,7 @@ impl<'d> ReplayOverlay<'d> {
         (raw.bg_free_inodes_count_lo, raw.bg_free_inodes_count_hi) = halves(free);
         (raw.bg_used_dirs_count_lo, raw.bg_used_dirs_count_hi) = halves(directories);
         (raw.bg_itable_unused_lo, raw.bg_itable_unused_hi) = halves(unused);
-        raw.bg_flags = U16::new(desc.flags & !BG_INODE_UNINIT);
+        raw.bg_flags = U16::new((desc.flags & !GroupFlags::INODE_UNINIT).bits());
         if self.geometry.features.metadata_csum() {
             let bits = self.geometry.inodes_per_group;
             let sum = checksum::bitmap(self.geometry.checksum_seed, &bitmap, bits, true);

@@ -21,7 +21,7 @@ use fsmend_engine::problem::Problem;
 use fsmend_engine::repair::Changes;
 use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::inode::RawInode;
-use fsmend_ext_format::superblock::{RawSuperblock, state};
+use fsmend_ext_format::superblock::{RawSuperblock, SuperblockState};
 use zerocopy::little_endian::U32;
 
 use crate::journal::replay_overlay::ReplayOverlay;
@@ -71,7 +71,7 @@ pub fn released(
     let crashed = journal.replayed || fs.geometry.features.has_incompat(Incompat::RECOVER);
     let mut release = Release::new(fs, room, findings);
     let superblock = release.overlay.superblock();
-    let trusted = superblock.s_state.get() & state::ERRORS == 0;
+    let trusted = !superblock.state().contains(SuperblockState::ERRORS);
     let head = InodeNo(superblock.s_last_orphan.get());
     if head.0 != 0 && trusted {
         follow_list(&mut release, head);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who keeps what is contested.
+//! Which owner keeps a contested block (docs/decisions, "Which owner keeps a contested block").
 //!
 //! The file system's own structures never move, then the list of bad blocks, the reserved descriptors, the journal and other
 //! system files, in this order; an attribute block stays because its contents prove it to be one. A translator of the Hurd, which is one
@@ -35,8 +35,8 @@ const CLAIMS_SHARE: u64 = 8;
 /// What stays where it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Keeper {
-    /// None: all move.
-    Nobody,
+    /// Every claim moves.
+    None,
     /// The translator of this inode, on the Hurd.
     Translator(InodeNo),
     /// The data of this inode.
@@ -172,7 +172,7 @@ impl Places {
         });
         let place = |(unit, fixed): (u64, bool)| Place {
             unit,
-            keeper: if fixed { Keeper::Fixed } else { Keeper::Nobody },
+            keeper: if fixed { Keeper::Fixed } else { Keeper::None },
             directories: 0,
             has_node: false,
             keeper_is_directory: false,
@@ -373,7 +373,7 @@ impl Places {
         for block in &found.map_blocks {
             let unit = geometry.cluster_of(*block);
             let strength = Strength { class: Class::Node, ..data };
-            let (units, keeper) = ((unit, unit), Keeper::Nobody);
+            let (units, keeper) = ((unit, unit), Keeper::None);
             claims.push(Claim { units, strength, keeper, is_directory: false });
         }
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use fsmend_base::{BlockNo, BlockRange, GroupNo, InodeNo};
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::origins::Origin;
-use fsmend_ext_format::group::BG_INODE_UNINIT;
+use fsmend_ext_format::group::GroupFlags;
 
 use super::RepairContext;
 
@@ -124,7 +124,7 @@ impl RepairContext<'_> {
         for fresh in scanned.into_iter().flat_map(|first| first..=index) {
             self.write_inode(self.fs.geometry.inode_at(group, fresh), &mut wiped.clone());
         }
-        self.fs.groups[group.0 as usize].desc.flags &= !BG_INODE_UNINIT;
+        self.fs.groups[group.0 as usize].desc.flags &= !GroupFlags::INODE_UNINIT;
         self.inodes.revise(inode, fsmend_engine::inodes::InodeFact::new(kind, 0), 0);
         if kind == Kind::Directory {
             self.inodes.add_directory(inode);

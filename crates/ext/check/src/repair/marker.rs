@@ -8,7 +8,9 @@
 use fsmend_device::{Device, Overlay};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::journal::JOURNAL_MAGIC;
-use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
+use fsmend_ext_format::superblock::{
+    EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, SuperblockState,
+};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// `h_blocktype` of the two versions of a journal's superblock.
@@ -23,8 +25,7 @@ pub fn marker(device: &dyn Device, changes: &[(u64, Vec<u8>)]) -> Vec<(u64, Vec<
         let _ = planned.write(*offset, bytes.as_slice());
     }
     let Some(mut superblock) = believable(device).or_else(|| believable(&planned)) else { return Vec::new() };
-    let state = superblock.s_state.get();
-    superblock.s_state.set((state & !state::VALID) | state::ERRORS);
+    superblock.set_state((superblock.state() & !SuperblockState::VALID) | SuperblockState::ERRORS);
     if superblock.features().metadata_csum() {
         checksum::seal_superblock(&mut superblock);
     }
@@ -72,7 +73,7 @@ mod tests {
     fn superblock() -> RawSuperblock {
         let mut superblock = RawSuperblock::new_zeroed();
         superblock.s_magic.set(EXT_MAGIC);
-        superblock.s_state.set(state::VALID);
+        superblock.set_state(SuperblockState::VALID);
         superblock.s_feature_ro_compat.set(RoCompat::METADATA_CSUM.bits());
         checksum::seal_superblock(&mut superblock);
         superblock
@@ -88,7 +89,7 @@ mod tests {
     fn the_superblock_says_that_there_are_errors_and_is_sealed() {
         let marker = marker(&device(&superblock()), &[]);
         let marked = RawSuperblock::read_from_bytes(&marker[0].1).unwrap();
-        assert_eq!((marker[0].0, marked.s_state.get()), (1024, state::ERRORS));
+        assert_eq!((marker[0].0, marked.state()), (1024, SuperblockState::ERRORS));
         assert!(checksum::superblock(&marked).is_right());
     }
 
@@ -99,7 +100,7 @@ mod tests {
         assert!(marker(&device(&broken), &[]).is_empty(), "there is nothing to be believed");
         let repaired = [(1024, superblock().as_bytes().to_vec())];
         let marked = RawSuperblock::read_from_bytes(&marker(&device(&broken), &repaired)[0].1).unwrap();
-        assert_eq!((marked.s_inodes_count.get(), marked.s_state.get()), (0, state::ERRORS));
+        assert_eq!((marked.s_inodes_count.get(), marked.state()), (0, SuperblockState::ERRORS));
     }
 
     #[test]

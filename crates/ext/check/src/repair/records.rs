@@ -9,7 +9,7 @@ use fsmend_engine::options::RepairOptions;
 use fsmend_engine::repair::Changes;
 use fsmend_engine::repair::changes::laid;
 use fsmend_engine::{Findings, Problem, Refused};
-use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, SuperblockState};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::superblock::repair::seal;
@@ -74,7 +74,7 @@ pub(crate) fn marked_unclean(device: &Arc<dyn Device>, changes: Changes) -> Chan
     if overlay.read_at(SUPERBLOCK_OFFSET, &mut bytes).is_ok()
         && let Ok(mut superblock) = RawSuperblock::read_from_bytes(&bytes)
     {
-        superblock.s_state.set(superblock.s_state.get() & !state::VALID);
+        superblock.set_state(superblock.state() & !SuperblockState::VALID);
         seal(&mut superblock);
         // It was read from there.
         let _ = overlay.write(SUPERBLOCK_OFFSET, superblock.as_bytes());

@@ -18,7 +18,7 @@ use fsmend_engine::scan::memory_plan::RunContext;
 const DIRECTORIES_PER_BATCH: usize = 512;
 /// Most things in a batch of a sample: as many as there are reads in flight.
 const SAMPLED_PER_BATCH: usize = 32;
-/// Most blocks of larger directories that a cold device is told about ahead.
+/// Most blocks of larger directories for which read-ahead is requested from a cold device.
 const BLOCKS_AHEAD: usize = 2048;
 /// Tables for the fast path of one directory that a worker keeps for the next one.
 const PROOF_BYTES_KEPT: u64 = 256 * 1024;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much work the stages will have, as far as that can be told before they have it, and what a unit of it costs.
+//! How much work the stages will have, as far as that can be estimated before they have it, and what a unit of it costs.
 
 use fsmend_engine::pool::Stage;
 use fsmend_ext_format::features::Incompat;

@@ -44,9 +44,9 @@ pub(super) struct SharedWalk {
 /// The blocks of parts that wait, of all walks, where they come from a device: it must not idle between one part and the next.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// Of parts that the kernel has not been told about, in the order in which they will be taken.
+    /// Of parts for which no read-ahead was requested, in the order in which they will be taken.
     waiting: VecDeque<Vec<u64>>,
-    /// Parts that it has been told about, and that were not begun.
+    /// Parts for which read-ahead was requested, and that were not begun.
     announced: usize,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Scan<'a> {
     /// Claims what these inodes lead to themselves, and leaves the blocks of their maps to any idle worker, in the order of the disk. Returns the weight
     /// of what was not handed on.
     ///
-    /// The device is told about these blocks.
+    /// Requests read-ahead of these blocks.
     pub(super) fn maps_in_a_sweep(&self, worker: &mut Worker<'a>, items: Vec<WalkItem>) -> u64 {
         let (fs, mode) = (self.fs, WalkMode::Claim);
         let mut weight = weight_of(&items);

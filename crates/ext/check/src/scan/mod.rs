@@ -87,11 +87,11 @@ pub struct Scan<'a> {
     /// The same for inspections.
     nodes_inspected: AtomicU64,
     fast_maps: bool,
-    /// The first group whose inode table the kernel has not been told about.
+    /// The first group whose inode table has no read-ahead requested yet.
     announced: AtomicU32,
-    /// The first group whose bitmaps the kernel has not been told about.
+    /// The first group whose bitmaps have no read-ahead requested yet.
     announced_bitmaps: AtomicUsize,
-    /// The first group whose region the kernel has not been told about.
+    /// The first group whose region has no read-ahead requested yet.
     announced_regions: AtomicU32,
     /// Inode tables in all, those that were begun, and those that are done.
     tables: AtomicU64,

@@ -36,7 +36,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Whether the device may be told about more than is going to be waited for next: not before a sample knows that it is fast.
+    /// Whether read-ahead may be requested for more than is needed next: not before a sample knows that it is fast.
     pub(super) fn may_announce(&self) -> bool {
         self.at_once() >= FULL
     }

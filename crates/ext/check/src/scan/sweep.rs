@@ -24,14 +24,14 @@ const WALKS_PER_SWEEP: usize = 2048;
 /// The share of the memory for what waits that may be gathered: one in so many.
 const GATHERED_SHARE: u64 = 4;
 
-/// Where a table leads to so few blocks of directories, the device is told about them at once. Maps wait for the sweep, however few they are: told about those of some
+/// Where a table leads to so few blocks of directories, read-ahead is requested for them at once. Maps wait for the sweep, however few they are: with read-ahead of those of some
 /// tables and not of others, a disk makes one way for these and one more for the rest, each of them half empty. On the simulated disk one way for all of them takes a tenth
 /// less on an aged ext4 of 16 GiB; on one of 4 GiB that is new, and leads to three maps a table, it takes a twentieth more.
 const EARLY_BLOCKS_MAX: usize = 16;
-/// Bytes of blocks that a device may be told about before their sweep: they stay in the page cache until then, and nowhere else.
+/// Bytes of blocks for which read-ahead may be requested before their sweep: they stay in the page cache until then, and nowhere else.
 const EARLY_BYTES_MAX: u64 = 64 << 20;
 
-/// Blocks of a directory that it is told about then.
+/// Blocks of a directory for which read-ahead is requested then.
 const BLOCKS_OF_DIRECTORY: usize = 64;
 
 /// What waits for the next sweep.
@@ -41,7 +41,7 @@ pub(super) struct Gathered {
     directories: Vec<DirectoryJob>,
     /// Memory that the directories hold beside their own size.
     beside: usize,
-    /// Blocks of all these that the device has been told about.
+    /// Blocks of all these for which read-ahead was requested.
     early: u64,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Those of `blocks` that the device is told about at once: all, if they are few and not too many of them wait already, or none.
+    /// Those of `blocks` for which read-ahead is requested at once: all, if they are few and not too many of them wait already, or none.
     fn taken_early(&self, waiting: &mut u64, blocks: Vec<u64>) -> Vec<u64> {
         let count = *waiting + blocks.len() as u64;
         let takes = self.may_announce()

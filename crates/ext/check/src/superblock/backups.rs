@@ -5,7 +5,7 @@
 
 use fsmend_base::{BlockNo, GroupNo};
 use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
-use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, state};
+use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SuperblockState};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::repair::seal;
@@ -76,7 +76,7 @@ fn write_superblock(context: &RepairContext<'_>, group: GroupNo) {
     let mut raw = context.fs.superblock.clone();
     raw.s_block_group_nr = (group.0 as u16).into();
     raw.s_feature_incompat &= !Incompat::RECOVER.bits();
-    raw.s_state &= !state::VALID;
+    raw.set_state(raw.state() & !SuperblockState::VALID);
     seal(&mut raw);
     let block = BlockNo(context.fs.geometry.group_head_start(group));
     // In a block of its own, zeroes follow.

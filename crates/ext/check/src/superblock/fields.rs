@@ -7,7 +7,9 @@ use fsmend_ext_format::features::{Compat, Features, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::htree::hash_version;
 use fsmend_ext_format::settle::OS_HURD;
-use fsmend_ext_format::superblock::{GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, RawSuperblock, state};
+use fsmend_ext_format::superblock::{
+    GOOD_OLD_FIRST_INO, GOOD_OLD_INODE_SIZE, RawSuperblock, SuperblockState,
+};
 
 use super::candidates::{claimed_groups, first_meta_bg_is_too_big, has_wrong_checksum};
 use super::problems;
@@ -244,12 +246,12 @@ fn times(raw: &mut RawSuperblock, now: u64, findings: &mut Findings) {
 }
 
 fn state(raw: &mut RawSuperblock, findings: &mut Findings) {
-    let state = raw.s_state.get();
-    if state & state::VALID == 0 {
+    let state = raw.state();
+    if !state.contains(SuperblockState::VALID) {
         note(&problems::NOT_CLEAN, findings);
     }
-    if state & state::ERRORS != 0 || raw.s_error_count.get() != 0 {
+    if state.contains(SuperblockState::ERRORS) || raw.s_error_count.get() != 0 {
         findings.raise(Problem::new(&problems::ERRORS_RECORDED).stored(raw.s_error_count.get()));
     }
-    raw.s_state = (state | state::VALID).into();
+    raw.set_state(state | SuperblockState::VALID);
 }

@@ -5,7 +5,7 @@ use fsmend_base::SeededRandom;
 use fsmend_engine::{Findings, Part, Row};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Features, Incompat, RoCompat};
-use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, state};
+use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, SuperblockState};
 use zerocopy::IntoBytes;
 
 use super::{Settled, problems};
@@ -96,7 +96,7 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
     superblock.s_feature_incompat |= missing.incompat.bits();
     superblock.s_feature_ro_compat |= missing.ro_compat.bits();
     superblock.s_free_inodes_count.set(totals.free_inodes as u32);
-    superblock.s_state.set((superblock.s_state.get() | state::VALID) & !state::ERRORS);
+    superblock.set_state((superblock.state() | SuperblockState::VALID) & !SuperblockState::ERRORS);
     forget_errors(superblock);
     seal(superblock);
     let mut stored = [0; SUPERBLOCK_SIZE];

@@ -7,6 +7,7 @@
 //! value can be reached again.
 
 use std::mem::offset_of;
+use std::ops::RangeInclusive;
 
 use fsmend_engine::Findings;
 use fsmend_ext_format::xattr::{
@@ -24,7 +25,7 @@ const UNIT: usize = 4;
 /// Prefixes under which programs name attributes as they like.
 const NAMED: [u8; 3] = [name_index::USER, name_index::TRUSTED, name_index::SECURITY];
 /// The numbers of prefixes that there are.
-const PREFIXES: std::ops::RangeInclusive<u8> = 1..=10;
+const PREFIXES: RangeInclusive<u8> = 1..=10;
 
 /// Mends the names in `bytes`, the bytes of an area whose entries and values are counted from `places`; whether any was wrong.
 pub(super) fn mend(
@@ -164,7 +165,7 @@ fn right_len(
     };
     let lengths = match is_list(entry) {
         true => 0..=0,
-        false => 1..=entry.name.iter().position(|byte| *byte == 0)?,
+        false => lengths_before(entry.name.iter().position(|byte| *byte == 0)?),
     };
     let is_right = |len: &usize| {
         let name = entry.name.get(..*len).unwrap_or_default();
@@ -187,10 +188,7 @@ fn lost_name<'a>(
     let start = entry.at + ENTRY_SIZE;
     let behind = area.bytes.get(start..values)?;
     let zero = behind.iter().position(|byte| *byte == 0).unwrap_or(behind.len());
-    // The next entry holds a zero, too: in the number of its EA inode if nowhere before.
-    let lengths =
-        zero.saturating_sub(offset_of!(RawXattrEntry, e_value_size)).max(1)..=zero.min(u8::MAX.into());
-    let candidates = lengths.filter_map(|len| {
+    let candidates = lengths_before(zero).filter_map(|len| {
         let name = behind.get(..len)?;
         let is_right = is_padded(area, entry, len) && has_right_hash(owner, area, &Entry { name, ..*entry });
         Some((table_at(tables, entry.at + entry_len(len as u8))?, name)).filter(|_| is_right)
@@ -201,6 +199,12 @@ fn lost_name<'a>(
     let name = names.next().filter(|_| names.next().is_none())?;
     let is_hashed = entry.hash != 0 && entry.value_inode == 0 && area.value(entry).is_some();
     (is_hashed || table_at(tables, start).is_none_or(|unnamed| unnamed < most)).then_some(name)
+}
+
+/// The lengths that a name can have whose first zero, in or behind it, is at `zero`. The next entry holds a zero, too: in the number of its EA inode if
+/// nowhere before. So few hashes are computed for an entry, whatever it holds.
+fn lengths_before(zero: usize) -> RangeInclusive<usize> {
+    zero.saturating_sub(offset_of!(RawXattrEntry, e_value_size)).max(1)..=zero.min(u8::MAX.into())
 }
 
 /// How many entries make a table from `place`; `None` where that is no table.

@@ -15,7 +15,7 @@ use fsmend_device::WritableDevice;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::Compat;
 use fsmend_ext_format::geometry::Geometry;
-use fsmend_ext_format::group::{BG_INODE_ZEROED, GroupDesc, RawGroupDesc};
+use fsmend_ext_format::group::{GroupDesc, GroupFlags, RawGroupDesc};
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::journal::{
     CHECKSUM_CRC32C, JOURNAL_MAGIC, JournalBlockType, RawJournalSuperblock, feature,
@@ -309,7 +309,7 @@ impl Maker<'_> {
             let mut desc = volume.desc(group)?;
             (desc.free_blocks, desc.free_inodes) = (free as u32, inodes);
             if self.geometry.features.group_csum() {
-                (desc.itable_unused, desc.flags) = (inodes, BG_INODE_ZEROED);
+                (desc.itable_unused, desc.flags) = (inodes, GroupFlags::INODE_ZEROED);
             }
             volume.set_desc(group, &desc)?;
             volume.totals.free_blocks += free;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsmend_base::width;
 use fsmend_ufs_format::geometry::DIRECT;
 use fsmend_ufs_format::inode::{ATTRIBUTE_BLOCKS, INDIRECT, Path, mode};
 use fsmend_ufs_format::{Geometry, SECTOR};
@@ -10,6 +11,7 @@ use fsmend_ufs_format::{Geometry, SECTOR};
 use super::Unusable;
 use super::disk::{Disk, Record};
 use super::groups::Groups;
+use crate::blocks::power;
 
 /// Fragments were allocated or freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,8 +38,8 @@ impl BlockRecord {
 
 /// A run of fragments within one block as bits.
 fn mask(geometry: &Geometry, fragment: u64, count: u64) -> u8 {
-    let shift = (fragment % geometry.fragments).min(7) as u32;
-    (((1u16 << count.min(8)) - 1) << shift) as u8
+    let shift = (fragment % geometry.fragments).min(7);
+    width::low_u8(((1 << count.min(8)) - 1) << shift)
 }
 
 /// What a block number of a record means.
@@ -60,11 +62,11 @@ impl Place {
         }
         let negated = index.unsigned_abs();
         if negated <= ATTRIBUTE_BLOCKS as u64 {
-            return Some(Place::Attributes(negated as usize - 1));
+            return Some(Place::Attributes(width::index(negated) - 1));
         }
         let level = negated.checked_sub(DIRECT)? % pointers;
         let first = negated.checked_sub(level)?;
-        (level < INDIRECT as u64).then_some(Place::Indirect { first, level: level as usize })
+        (level < INDIRECT as u64).then_some(Place::Indirect { first, level: width::index(level) })
     }
 
     /// The run of fragments that an inode has there; `None` where it has none.
@@ -185,12 +187,12 @@ pub(super) fn truncate(
     }
     let mut first = DIRECT;
     for level in 0..INDIRECT {
-        let slot = DIRECT as usize + level;
+        let slot = width::index(DIRECT) + level;
         let root = record.pointer(slot);
         if root != 0 && !cut_tree(disk, groups, (root, level), (first, keep))? {
             record.set_pointer(slot, 0);
         }
-        first = first.saturating_add(disk.geometry.pointers.saturating_pow(level as u32 + 1));
+        first = first.saturating_add(disk.geometry.pointers.saturating_pow(power(level + 1)));
     }
     record.set_size(record.size().min(size));
     let sectors = sectors(disk, &record)?;
@@ -206,7 +208,7 @@ fn cut_direct(
     (index, size): (u64, u64),
 ) -> Result<(), Unusable> {
     let geometry = disk.geometry;
-    let slot = index as usize;
+    let slot = width::index(index);
     let pointer = record.pointer(slot);
     let had = geometry.block_fragments(record.size(), index);
     let has = geometry.block_fragments(size.min(record.size()), index);
@@ -231,7 +233,7 @@ fn cut_tree(
         disk.visit_tree(block, level, &mut |disk, first, count| Ok(groups.free(disk, first, count)? != 0))?;
         return Ok(false);
     }
-    let span = disk.geometry.pointers.saturating_pow(level as u32);
+    let span = disk.geometry.pointers.saturating_pow(power(level));
     let mut pointers = disk.pointers(block)?;
     let before = pointers.clone();
     let mut start = first;

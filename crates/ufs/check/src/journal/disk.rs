@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The image as a replay leaves it: bytes over the device, and the ways through inodes, indirect blocks and directories.
 
+use fsmend_base::width;
 use fsmend_device::{Device, Overlay};
 use fsmend_ufs_format::directory::{self, Entries};
 use fsmend_ufs_format::geometry::DIRECT;
@@ -53,7 +54,7 @@ impl<'d> Disk<'d> {
 
     fn block_bytes(&self) -> usize {
         // At most 65536.
-        self.geometry.block_size as usize
+        width::index(self.geometry.block_size)
     }
 
     /// The block that begins at `fragment`; `None` where no block can be.
@@ -126,7 +127,7 @@ impl<'d> Disk<'d> {
         }
         let geometry = self.geometry;
         for index in 0..DIRECT {
-            let pointer = record.pointer(index as usize);
+            let pointer = record.pointer(width::index(index));
             let count = geometry.block_fragments(record.size(), index);
             // A pointer behind the end is left over; how much it held is not known any more.
             let count = if count == 0 { geometry.fragments - pointer % geometry.fragments } else { count };
@@ -135,7 +136,7 @@ impl<'d> Disk<'d> {
             }
         }
         for level in 0..INDIRECT {
-            self.visit_tree(record.pointer(DIRECT as usize + level), level, visit)?;
+            self.visit_tree(record.pointer(width::index(DIRECT) + level), level, visit)?;
         }
         self.visit_attributes(record, visit)
     }
@@ -187,7 +188,7 @@ impl<'d> Disk<'d> {
             return Ok(None);
         }
         let Some(chunk) = self.chunk(directory, start)? else { return Ok(None) };
-        let within = (offset - start) as usize;
+        let within = width::index(offset - start);
         let found = Entries::new(&chunk, self.geometry.order).flatten().find(|entry| entry.offset == within);
         Ok(found.map(|entry| entry.inode).filter(|inode| *inode != 0))
     }

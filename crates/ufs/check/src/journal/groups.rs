@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use fsmend_base::width;
 use fsmend_ufs_format::Geometry;
 use fsmend_ufs_format::group::{CylinderGroup, FragmentSums, GROUP_MAGIC, HEADER_SIZE, bit, set_bit};
 use fsmend_ufs_format::summary::{COUNTS_SIZE, Counts};
@@ -50,7 +51,7 @@ impl<'d> Groups<'d> {
     }
 
     fn header(&self, disk: &mut Disk<'_>, number: u32) -> Result<CylinderGroup, Unusable> {
-        let bytes = disk.read(self.geometry.group_place(number), HEADER_SIZE as usize)?;
+        let bytes = disk.read(self.geometry.group_place(number), width::index(HEADER_SIZE))?;
         let header = CylinderGroup::new(bytes, self.geometry.order);
         let is_sound = header.magic() == GROUP_MAGIC && header.cgx() == number;
         is_sound.then_some(header).ok_or(Unusable::Group(number))
@@ -131,19 +132,19 @@ fn recount(group: &mut CylinderGroup, geometry: &Geometry, number: u32) {
     });
     group.cluster_map_mut(&layout).copy_from_slice(&clusters);
     for (length, count) in sums.runs.iter().enumerate().skip(1) {
-        group.set_fragment_sum(length, *count as i32);
+        group.set_fragment_sum(length, count.cast_signed());
     }
     for (length, count) in (0..).zip(&sums.clusters).skip(1) {
-        group.set_cluster_sum(&layout, length, *count as i32);
+        group.set_cluster_sum(&layout, length, count.cast_signed());
     }
     let map = group.inode_map(&layout);
     let used = (0..u64::from(geometry.group_inodes)).filter(|index| bit(map, *index)).count();
     let free_inodes = i32::try_from(u64::from(geometry.group_inodes) - used as u64).unwrap_or(i32::MAX);
     group.set_counts(Counts {
         directories: group.counts().directories,
-        free_blocks: sums.free_blocks as i32,
+        free_blocks: sums.free_blocks.cast_signed(),
         free_inodes,
-        free_fragments: sums.free_fragments as i32,
+        free_fragments: sums.free_fragments.cast_signed(),
     });
     group.seal(geometry);
 }

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsmend_base::width;
 use fsmend_ufs_format::directory::{self, kind};
 use fsmend_ufs_format::inode::mode;
 
@@ -162,7 +163,7 @@ impl Judge<'_> {
         if let Some(history) = self.histories.get(&inode) {
             let removed = history.names.iter().filter(|name| name.was_there).count();
             found = self.found(disk, groups, (inode, history), |_| true)?;
-            links = i64::from(history.links) + found as i64 - removed as i64;
+            links = i64::from(history.links) + width::signed(found as u64) - width::signed(removed as u64);
         }
         match links - i64::from(lost) {
             0 if found == 0 => Ok(Fate::Gone),

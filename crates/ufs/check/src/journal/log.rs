@@ -3,6 +3,7 @@
 //!
 //! The file is a ring: segments of this mount lie among those of earlier ones. What counts is what each says of itself: the mount, its number, the oldest one still needed.
 
+use fsmend_base::width;
 use fsmend_ufs_format::geometry::ROOT;
 use fsmend_ufs_format::inode::{INDIRECT, flags, mode};
 use fsmend_ufs_format::journal::{NAME, RECORD, Record, SIZE_MIN, Segment};
@@ -88,7 +89,7 @@ impl Ring {
 
     fn sector(&self, disk: &mut Disk<'_>, sector: u64) -> Result<Vec<u8>, Unusable> {
         let place = self.place(disk, sector).ok_or(Unusable::Impossible)?;
-        disk.read(place, SECTOR as usize)
+        disk.read(place, width::index(SECTOR))
     }
 
     /// The segments of the mount at `time`, wherever they lie.
@@ -96,9 +97,10 @@ impl Ring {
         let mut headers = Vec::new();
         for block in &self.blocks {
             let place = disk.geometry.place(*block);
-            let bytes = disk.read(place, self.block_size as usize)?;
-            headers
-                .extend(bytes.chunks_exact(SECTOR as usize).map(|sector| Segment::parse(sector, self.order)));
+            let bytes = disk.read(place, width::index(self.block_size))?;
+            headers.extend(
+                bytes.chunks_exact(width::index(SECTOR)).map(|sector| Segment::parse(sector, self.order)),
+            );
         }
         let mut found = Vec::new();
         let mut at = 0;
@@ -126,7 +128,7 @@ impl Ring {
                 let kind = self.order.u32(record, 0);
                 records.push(Record::parse(record, self.order).ok_or(Unusable::UnknownRecord(kind))?);
             }
-            left = left.saturating_sub(SECTOR_RECORDS as usize);
+            left = left.saturating_sub(width::index(SECTOR_RECORDS));
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ use fsmend_device::Device;
 use fsmend_ufs_format::Geometry;
 use fsmend_ufs_format::journal::Record;
 use fsmend_ufs_format::summary::Counts;
-use fsmend_ufs_format::superblock::{Superblock, flags};
+use fsmend_ufs_format::superblock::{Superblock, SuperblockFlags};
 
 use disk::Disk;
 use groups::Groups;
@@ -87,7 +87,7 @@ impl fmt::Display for Unusable {
 
 /// Replays the journal of the file system on `device`, whose superblock is `superblock`: what would have to be written, or why it cannot be used. The device stays as it is.
 pub fn replay(device: &dyn Device, geometry: &Geometry, superblock: &Superblock) -> Result<Replay, Unusable> {
-    if superblock.flags() & flags::NEEDS_FSCK != 0 {
+    if superblock.flags().contains(SuperblockFlags::NEEDS_FSCK) {
         return Err(Unusable::FullCheck);
     }
     if superblock.snapshots().next().is_some() {

@@ -34,7 +34,7 @@ fsmend_engine::problem_rows! {
         severity: Minor, evidence: Local, preen: true,
         message: "the check hash of the superblock is wrong",
         meaning: "The values make sense and agree with the copy in the first cylinder group. Only the hash does not match.",
-        repair: "The hash is computed anew.",
+        repair: "The hash is recomputed.",
         loss: "Nothing.",
         peers: [], messages: ["CORRECT CHECK HASH"],
     }
@@ -43,7 +43,7 @@ fsmend_engine::problem_rows! {
         severity: Critical, evidence: Local, preen: false,
         message: "the primary superblock cannot be used; the copy in sector {sector} is used instead",
         meaning: "The primary superblock is overwritten or damaged. Copies are in every cylinder group. The kernel refuses to mount the file system until the primary one is restored.",
-        repair: "The copy is written to the place of the primary superblock; its counts are computed anew.",
+        repair: "The copy is written to the place of the primary superblock; its counts are recomputed.",
         loss: "Settings that tunefs has changed since the copy was written.",
         peers: [], messages: ["Attempted recovery for standard superblock", "SEARCH FOR ALTERNATE SUPER-BLOCK FAILED"],
     }
@@ -61,7 +61,7 @@ fsmend_engine::problem_rows! {
         severity: Note, evidence: Cross, preen: true,
         message: "{group}: the copy of the superblock is damaged, or is that of another file system",
         meaning: "Each cylinder group has a copy of the superblock. It is read when the primary one is lost, and written when the file system is made, tuned or grown.",
-        repair: "The copy is written anew.",
+        repair: "The copy is rewritten.",
         loss: "Nothing.",
         peers: [], messages: [],
     }
@@ -97,7 +97,7 @@ fsmend_engine::problem_rows! {
         severity: Minor, evidence: Local, preen: true,
         message: "the record that leads to copies of the superblock is wrong",
         meaning: "UFS2 keeps a short record in front of the superblock, so that copies can be found when the superblock is lost. It does not match the superblock.",
-        repair: "The record is written anew.",
+        repair: "The record is rewritten.",
         loss: "Nothing.",
         peers: [], messages: ["SAVE DATA TO FIND ALTERNATE SUPERBLOCKS"],
     }

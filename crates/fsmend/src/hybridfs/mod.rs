@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! hybridfs.
 
+mod driving;
+mod pins;
+
 use std::sync::Arc;
 
 use fsmend_device::{Device, Joined, Trace};
@@ -10,7 +13,8 @@ use fsmend_engine::options::CheckOptions;
 use fsmend_engine::{Refusal, Row, Value};
 use fsmend_hybridfs_check::{rows, superblock};
 use fsmend_hybridfs_format::SUPERBLOCK_OFFSET;
-use fsmend_session::{Change, Plain};
+use fsmend_session::live::Pins;
+use fsmend_session::{Change, Driver, Plain};
 
 /// The family.
 pub struct Hybrid;
@@ -22,6 +26,9 @@ impl Plain for Hybrid {
     const NAME: &'static str = "hybridfs";
     const TITLE: &'static str = "a hybridfs file system";
     const RECOVERING: &'static [&'static Row] = &[&rows::UNATTACHED, &rows::UNCONNECTED, &rows::LOOPED];
+
+    const DRIVER: Option<&'static dyn Driver> = Some(&driving::HybridDriver);
+    const PINS: Option<&'static dyn Pins> = Some(&pins::HybridPins);
 
     fn trace(device: &dyn Device) -> Option<Trace> {
         let (place, _) = superblock::find(device).ok()?;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! UFS1 and UFS2.
 
+mod driving;
+
 use fsmend_device::{Device, Trace};
 use fsmend_engine::checker::Checker;
 use fsmend_engine::layout::Layout;
 use fsmend_engine::options::CheckOptions;
 use fsmend_engine::{Refusal, Row, Value};
-use fsmend_session::{Change, Plain};
+use fsmend_session::{Change, Driver, Plain};
 use fsmend_ufs_check::{opening, rows};
 use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock};
 
@@ -22,6 +24,8 @@ impl Plain for Ufs {
     const KERNEL_TYPES: &'static [&'static str] = &["ufs"];
     const RECOVERING: &'static [&'static Row] =
         &[&rows::UNATTACHED, &rows::UNATTACHED_LEFT, &rows::UNCONNECTED, &rows::UNCONNECTED_LEFT];
+
+    const DRIVER: Option<&'static dyn Driver> = Some(&driving::UfsDriver);
 
     fn trace(device: &dyn Device) -> Option<Trace> {
         match primary(device) {
