@@ -17,6 +17,9 @@ use images::{Folder, code, prepared, stderr, stdout};
 const DIRECTORIES: usize = 202;
 /// Requests that the device serves side by side.
 const DEPTH: usize = 256;
+/// A run ends so soon after a signal, at least one time in a few: the machine may be busy with other tests.
+const STOPS_WITHIN: Duration = Duration::from_millis(200);
+const TRIES: usize = 5;
 
 fn may_mount(test: &str) -> bool {
     let may = host::is_root() && Path::new("/dev/fuse").exists();
@@ -95,20 +98,25 @@ fn ctrl_c_does_not_wait_for_reads_of_seconds() {
     }
     let folder = Folder::new("slow-stop");
     let image = scattered(&folder);
-    // Long enough that a busy machine does not come near half of it.
     let latency = Duration::from_secs(8);
     for signal in ["INT", "TERM"] {
         for options in [&["check"][..], &["check", "--format", "json"], &["repair", "--dry-run"]] {
-            let slow = slow(&image, &folder, latency, false);
-            let child = begun(&slow, options);
-            let interrupted = Instant::now();
-            host::run("kill", ["-s", signal, &child.id().to_string()]).unwrap();
-            let output = child.wait_with_output().unwrap();
-            let took = interrupted.elapsed();
-            assert!(took < latency / 2, "{options:?}: {took:?} after SIG{signal}");
-            let told = stdout(&output) + &stderr(&output);
-            assert_eq!(code(&output), 32, "{options:?}: {told}");
-            assert!(told.contains("stopped"), "{options:?}: {told}");
+            let mut fastest = latency;
+            for _ in 0..TRIES {
+                let slow = slow(&image, &folder, latency, false);
+                let child = begun(&slow, options);
+                let interrupted = Instant::now();
+                host::run("kill", ["-s", signal, &child.id().to_string()]).unwrap();
+                let output = child.wait_with_output().unwrap();
+                fastest = fastest.min(interrupted.elapsed());
+                let told = stdout(&output) + &stderr(&output);
+                assert_eq!(code(&output), 32, "{options:?}: {told}");
+                assert!(told.contains("stopped"), "{options:?}: {told}");
+                if fastest < STOPS_WITHIN {
+                    break;
+                }
+            }
+            assert!(fastest < STOPS_WITHIN, "{options:?}: {fastest:?} after SIG{signal}");
         }
     }
 }

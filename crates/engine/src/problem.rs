@@ -295,6 +295,8 @@ pub struct Problem {
     pub observed: Option<Value>,
     /// More operands by name, in the order in which they were given.
     pub details: Vec<(&'static str, Value)>,
+    /// Which of the row's peers do not apply here: bit N stands for the Nth.
+    pub peers_absent: u32,
 }
 
 /// What a problem is about, whatever its operands are: code, inode, block and group.
@@ -303,7 +305,26 @@ pub type Key = (&'static str, Option<InodeNo>, Option<BlockNo>, Option<GroupNo>)
 impl Problem {
     /// A problem of kind `row`, with nothing said about the place yet.
     pub fn new(row: &'static Row) -> Self {
-        Problem { row, object: Object::default(), stored: None, observed: None, details: Vec::new() }
+        Problem {
+            row,
+            object: Object::default(),
+            stored: None,
+            observed: None,
+            details: Vec::new(),
+            peers_absent: 0,
+        }
+    }
+
+    /// Of the row's peers, keeps those that `applies` accepts.
+    pub fn keep_peers(&mut self, applies: impl Fn(u32) -> bool) {
+        let absent = self.row.peers.iter().zip(0..u32::BITS).filter(|(peer, _)| !applies(**peer));
+        self.peers_absent = absent.fold(0, |absent, (_, bit)| absent | 1 << bit);
+    }
+
+    /// Code numbers of the equivalents in the established checker that apply here.
+    pub fn peers(&self) -> impl Iterator<Item = u32> {
+        let is_absent = |bit: &u32| self.peers_absent.checked_shr(*bit).is_some_and(|mask| mask & 1 == 1);
+        self.row.peers.iter().zip(0..).filter(move |(_, bit)| !is_absent(bit)).map(|(peer, _)| *peer)
     }
 
     /// What it is about, whatever its operands are.

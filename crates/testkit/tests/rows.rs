@@ -275,3 +275,36 @@ fn what_cannot_be_read() {
     }
     unreadable(inode(&base, "of-1-bytes").record() / BLOCK * BLOCK, "ext.group.inode-table-unreadable");
 }
+
+/// What a finding lists of e2fsck's numbers, where the descriptor of group 1 is lost and `change` was made to the backups in group 1.
+fn peers_of_backup(change: impl FnOnce(&mut [u8])) -> Option<Vec<u32>> {
+    let survey = base()?;
+    let mut image = survey.image.clone();
+    let (primary, backup) = (BLOCK as usize, 4097 * BLOCK as usize);
+    // The backups as fresh as the primary ones, but for the number of the group.
+    image.copy_within(primary..primary + 2 * BLOCK as usize, backup);
+    image[backup + 0x5A] = 1;
+    change(&mut image[backup..backup + 2 * BLOCK as usize]);
+    image[2 * BLOCK as usize + DESC_SIZE..][..DESC_SIZE].fill(0);
+    let found = findings(image, 0..0);
+    let found = found.iter().find(|problem| problem.row.code == "ext.group.from-backup");
+    Some(found.map(|problem| problem.peers().collect()).unwrap_or_else(|| panic!("no backup was needed")))
+}
+
+/// Bytes of a descriptor of [`base`].
+const DESC_SIZE: usize = 64;
+
+#[test]
+fn a_backup_that_stands_in_lists_the_codes_of_the_counts_that_differ_in_it_and_no_others() {
+    let Some(fresh) = peers_of_backup(|_| {}) else { return };
+    assert_eq!(fresh, [0_u32; 0], "its counts are right");
+    let descriptor = |group: usize, field: usize| BLOCK as usize + group * DESC_SIZE + field;
+    let (free_blocks, free_inodes, directories) = (0x0C, 0x0E, 0x10);
+    let old = |at: usize| peers_of_backup(|backup| backup[at] ^= 1).unwrap_or_default();
+    assert_eq!(old(descriptor(2, free_blocks)), [0x05_000E]);
+    assert_eq!(old(descriptor(0, free_inodes)), [0x05_000B]);
+    assert_eq!(old(descriptor(2, directories)), [0x05_000C]);
+    let (all_free_blocks, all_free_inodes) = (0x0C, 0x10);
+    assert_eq!(old(all_free_inodes), [0x05_000D]);
+    assert_eq!(old(all_free_blocks), [0x05_000F]);
+}

@@ -148,7 +148,7 @@ fn report_members(report: &Report) -> Members<'_> {
 /// A problem, with what other checkers call it.
 fn problem(problem: &Problem) -> Json {
     let (row, mut members) = (problem.row, parts::problem(problem));
-    let peers = row.peers.iter().map(|number| json!(format!("0x{number:06x}"))).collect();
+    let peers = problem.peers().map(|number| json!(format!("0x{number:06x}"))).collect();
     members.insert("e2fsck".to_owned(), Json::Array(peers));
     if !row.messages.is_empty() {
         members.insert("fsck_ffs".to_owned(), json!(row.messages));

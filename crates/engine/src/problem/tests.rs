@@ -21,6 +21,11 @@ crate::problem_rows! {
         message: "{inode} is wrong",
         meaning: "m", repair: "r", loss: "Nothing.", peers: [],
     }
+    /// With several peers.
+    PEERS = "demo.thing.elsewhere" {
+        severity: Minor, evidence: Local, preen: true, message: "{inode} is wrong",
+        meaning: "m", repair: "r", loss: "Nothing.", peers: [1, 2, 3],
+    }
 }
 
 #[test]
@@ -103,4 +108,14 @@ fn what_will_not_be_kept_need_not_be_put_together() {
     assert_eq!((counts, kept.len()), (raise(false).0, KEPT_PER_ROW));
     assert_eq!(kept, raise(false).1);
     assert_eq!(kept.last().and_then(|last| last.object.inode), Some(InodeNo(KEPT_PER_ROW as u32 - 1)));
+}
+
+#[test]
+fn of_the_peers_of_its_row_a_problem_keeps_those_that_apply() {
+    let mut problem = Problem::new(&PEERS);
+    assert_eq!(problem.peers().collect::<Vec<_>>(), [1, 2, 3], "all of them, if nothing is said");
+    problem.keep_peers(|peer| peer != 2);
+    assert_eq!(problem.peers().collect::<Vec<_>>(), [1, 3]);
+    problem.keep_peers(|peer| peer == 2);
+    assert_eq!(problem.peers().collect::<Vec<_>>(), [2]);
 }

@@ -58,6 +58,7 @@ pub(crate) const PASSES: &[ExtPass] = &[
     Pass { name: "quota", needs: &["links"], check: check!(check_quota), repair: repair!(quota::repair::mend) },
     Pass { name: "region directories", needs: &["directories"], check: None, repair: repair!(region::repair::seal_directories) },
     Pass { name: "bitmaps", needs: &["owners", "links", "quota"], check: check!(check_bitmaps), repair: repair!(repair_bitmaps) },
+    Pass { name: "counts of backups", needs: &["bitmaps"], check: check!(name_counts_of_backups), repair: None },
     Pass { name: "overhead", needs: &["bitmaps"], check: check!(check_overhead), repair: repair!(superblock::overhead::mend) },
     Pass { name: "superblock", needs: &["overhead"], check: check!(check_totals), repair: repair!(superblock::repair::mend) },
 ];
@@ -93,6 +94,11 @@ fn check_bitmaps(cross: &mut CrossCheck<'_>) {
     let findings = &mut cross.outcome.findings;
     let in_use = InUse { inodes: &cross.inodes, claims: &cross.claims };
     cross.totals = compare_maps(cross.fs, in_use, (pool, cross.cancel), findings).into();
+}
+
+fn name_counts_of_backups(cross: &mut CrossCheck<'_>) {
+    let in_use = InUse { inodes: &cross.inodes, claims: &cross.claims };
+    allocation::old_counts::name(cross.fs, in_use, &cross.totals, &mut cross.outcome.findings);
 }
 
 fn check_totals(cross: &mut CrossCheck<'_>) {

@@ -20,9 +20,11 @@ use super::tree::{DIRECTORY, Node, REGULAR, SYMLINK, Tree};
 const READ_MAX: u64 = 16 << 20;
 /// More bytes than any list or value of attributes has.
 const ATTRIBUTE_MAX: usize = 1 << 17;
+/// The number of attributes that users give.
+const USER: u8 = 1;
 /// What the kernel puts before the names of attributes, by the number that the disk has for it.
 const PREFIXES: &[(u8, &[u8])] = &[
-    (1, b"user."),
+    (USER, b"user."),
     (2, b"system.posix_acl_access"),
     (3, b"system.posix_acl_default"),
     (4, b"trusted."),
@@ -150,6 +152,10 @@ fn has_attributes(path: &Path, node: &Node, buffer: &mut [u8]) -> io::Result<boo
     for (key, stored) in &node.attributes {
         let Some((index, name)) = key.split_first() else { continue };
         let Some((_, prefix)) = PREFIXES.iter().find(|(known, _)| known == index) else { continue };
+        // Those of users it shows on files and directories only, whatever is stored.
+        if *index == USER && !matches!(node.kind, REGULAR | DIRECTORY) {
+            continue;
+        }
         let name = [prefix, name].concat();
         let len = match lgetxattr(path, OsStr::from_bytes(&name), &mut *buffer) {
             Err(Errno::NODATA) => return Ok(false),

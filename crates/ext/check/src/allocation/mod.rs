@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bitmaps and counts against what the inodes own: what e2fsck calls pass 5.
 
+pub(crate) mod old_counts;
 pub(crate) mod problems;
 pub(crate) mod repair;
 

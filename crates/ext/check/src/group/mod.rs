@@ -57,6 +57,24 @@ pub fn told_reserve(device: &dyn Device, settled: &Settled) -> Option<u16> {
     u16::try_from(first.checked_sub(reserved.start.0)?).ok().filter(|_| is_told)
 }
 
+/// Copies of a block of descriptors among which the one of a group is looked for.
+const COPIES_ASKED_MAX: usize = 1024;
+
+/// The descriptors of block `index` of them in the copy that group `host` holds, with the numbers of their groups; of a meta block group, in its first
+/// backup. Nothing where it cannot be read.
+pub(crate) fn descriptors_in(
+    device: &dyn Device,
+    geometry: &Geometry,
+    index: u32,
+    host: GroupNo,
+) -> Vec<(u32, GroupDesc)> {
+    let copies = geometry.descriptor_copies(index, COPIES_ASKED_MAX);
+    let is_of_host = |block: &BlockNo| geometry.group_of_block(*block) == Some(host);
+    let copy = copies.iter().position(is_of_host).unwrap_or(1);
+    let slots = descriptors::copy_of_block(device, geometry, index, copy);
+    slots.into_iter().flatten().map(|(number, slot)| (number, slot.desc)).collect()
+}
+
 /// How many of the first descriptors have a right checksum in a copy of theirs, 0 being the primary one.
 pub fn right_checksums(device: &dyn Device, geometry: &Geometry, copy: usize) -> usize {
     let slots = descriptors::copy_of_block(device, geometry, 0, copy);

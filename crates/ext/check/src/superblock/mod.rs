@@ -36,6 +36,7 @@ use fsmend_ext_format::superblock::{EXT_MAGIC, GOOD_OLD_FIRST_INO, RawSuperblock
 pub use self::ahead::announce_opening;
 use self::candidates::Candidate;
 pub(crate) use self::refusal::unknown_to_repairs;
+use crate::allocation::StoredTotals;
 use crate::{Fs, Refusal, group};
 
 /// A superblock that can be worked with.
@@ -136,6 +137,13 @@ fn first_inode(device: &dyn Device, settled: &mut Settled, findings: &mut Findin
         settled.superblock.s_first_ino = GOOD_OLD_FIRST_INO.into();
         settled.geometry.first_inode = GOOD_OLD_FIRST_INO;
     }
+}
+
+/// The totals in the superblock, or backup of it, in `block`.
+pub(crate) fn totals_in(device: &dyn Device, geometry: &Geometry, block: BlockNo) -> Option<StoredTotals> {
+    let offset = block.0.checked_mul(u64::from(geometry.block_size))?;
+    let raw = candidates::read(device, offset).filter(|raw| raw.s_magic.get() == EXT_MAGIC)?;
+    Some(StoredTotals { is_backup: true, ..StoredTotals::of(&raw) })
 }
 
 /// Whether the feature that large files need is on; `first` is the first of them that does not show that it is.
