@@ -165,7 +165,7 @@ pub(crate) const UNPROVEN_BYTES: u64 = (2 * UNPROVEN_MAX * size_of::<Unproven>()
 /// ([`contradicted`]), so that what it returns does not depend on what is known by now.
 pub(crate) fn summarize(fs: &HybridFs<'_>, record: &[u8], summary: &mut DirectorySummary) -> bool {
     let number = record.get(4..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
-    let inode = number.and_then(|number| InodeView::parse(record, number, fs.state.inode_seed).ok());
+    let inode = number.and_then(|number| InodeView::parse(record, number, fs.state.seed).ok());
     let Some(inode) = inode.filter(|inode| kind_of(inode.mode()) == Some(Kind::Directory)) else {
         return false;
     };

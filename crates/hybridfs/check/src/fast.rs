@@ -55,7 +55,7 @@ pub(crate) fn look(
         note_unused(facts);
         return Verdict::Clean;
     }
-    let Ok(inode) = InodeView::parse(bytes, u64::from(number.0), fs.state.inode_seed) else {
+    let Ok(inode) = InodeView::parse(bytes, u64::from(number.0), fs.state.seed) else {
         return Verdict::Unusual;
     };
     let is_plain = number.0 > 1
