@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CRC32C by the carry-less multiplications of AVX-512, for two shapes of which a check of ext sees millions: inode records of 256
+//! CRC32C by the carry-less multiplications of AVX-512, for two shapes of which a check sees millions: inode records of 256
 //! bytes ([`remainder`]), and directory blocks without a tail of [`MISSING`] bytes.
 //!
 //! A CRC is the remainder of a polynomial, so each 128 bits of what is summed up may be replaced by their product with the power of x
