@@ -11,6 +11,6 @@ mod units;
 pub mod width;
 
 pub use bitmap::Bitmap;
-pub use checksum::{crc32c, crc32c_of_record};
+pub use checksum::{crc32c, crc32c_of_record_without};
 pub use rng::SeededRandom;
 pub use units::{BlockNo, BlockRange, ByteLen, GroupNo, InodeNo};

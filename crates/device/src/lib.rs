@@ -87,6 +87,11 @@ pub trait Device: Send + Sync {
     /// Fills `buf` from `offset`. Reading beyond the end is an error, as is a failing medium; `buf` is then unspecified.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError>;
 
+    /// The `len` bytes from `offset` on themselves, if the device has them in memory: then they need not be copied.
+    fn borrow(&self, _offset: u64, _len: usize) -> Option<&[u8]> {
+        None
+    }
+
     /// If all bytes of this device can be read from one file descriptor at a constant shift: that descriptor.
     /// After such a direct read the reader calls [`Device::patch`] on what it got. Before the bytes are used it takes them from the
     /// [limit](Direct::limit), if there is one.
@@ -127,6 +132,10 @@ macro_rules! forward {
 
             fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
                 (**self).read_at(offset, buf)
+            }
+
+            fn borrow(&self, offset: u64, len: usize) -> Option<&[u8]> {
+                (**self).borrow(offset, len)
             }
 
             fn direct(&self) -> Option<Direct<'_>> {

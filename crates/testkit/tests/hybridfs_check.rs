@@ -511,6 +511,20 @@ fn judge(damage: &Damage, sound: &Image) {
     }
 }
 
+#[test]
+fn the_block_of_another_directory_is_not_claimed() {
+    let mut image = image();
+    let (leaf, middle) = (large_leaf(&image, 0), image.lookup(MIDDLE));
+    image.change_inode(middle, |inode| put(inode, |record| record.place = leaf));
+    for threads in [1, 2, 64] {
+        let found = check(&image.bytes, threads).unwrap();
+        let has = |row: &'static Row| found.findings.has(row);
+        assert!(has(&rows::DIRECTORY_BLOCK) && has(&rows::MARKED), "{:#?}", told(&found));
+        assert!(!has(&rows::MULTIPLE) && !has(&rows::SHARES), "{:#?}", told(&found));
+    }
+    mended(&image.bytes);
+}
+
 /// Rows that tests of their own raise.
 const ELSEWHERE: &[&Row] =
     &[&rows::INODE_UNREADABLE, &rows::MAP_CROWDED, &rows::NO_ROOM, &rows::COPY_UNREADABLE];

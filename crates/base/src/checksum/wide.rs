@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CRC32C by the carry-less multiplications of AVX-512, for the two shapes of which a check sees millions: inode records of 256
-//! bytes, and directory blocks without a tail of [`MISSING`] bytes.
+//! CRC32C by the carry-less multiplications of AVX-512, for two shapes of which a check sees millions: inode records of 256
+//! bytes ([`remainder`]), and directory blocks without a tail of [`MISSING`] bytes.
 //!
 //! A CRC is the remainder of a polynomial, so each 128 bits of what is summed up may be replaced by their product with the power of x
 //! that says how far from the end they stand. In a record all sixteen of these products are independent of each other: nothing has to be waited for,
@@ -58,7 +58,7 @@ const fn power(exponent: i32) -> u32 {
 
 /// What both halves of 128 bits are multiplied with, so that they stand so many bits further on. (A product of two such words has one
 /// bit less than its register, and the factors stand in the lower halves of theirs: that makes the 33.)
-const fn factors(bits: i32) -> [u64; 2] {
+pub(super) const fn factors(bits: i32) -> [u64; 2] {
     [power(bits + 64 - 33) as u64, power(bits - 33) as u64]
 }
 
@@ -75,16 +75,6 @@ const fn to_the_end() -> [[u64; 8]; 4] {
         at += 1;
     }
     all
-}
-
-/// CRC32C of a record, continued from `seed`.
-#[inline]
-#[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
-pub fn record(seed: u32, record: &[u8; RECORD]) -> u32 {
-    let lines = record.as_chunks::<LINE>().0;
-    // Where a stretch begins, the state that it begins with is added to it.
-    let head = _mm512_xor_si512(load(&lines[0]), first_word(seed.into()));
-    remainder([head, load(&lines[1]), load(&lines[2]), load(&lines[3])])
 }
 
 /// CRC32C of a stretch that is as long as a directory block without its tail; `None` for other lengths.
@@ -196,15 +186,6 @@ mod tests {
             let found = unsafe { leaf(77, &bytes[..len]) };
             let expected = crate::crc32c(77, &bytes[..len]);
             assert_eq!(found, (len % 256 == 244).then_some(expected), "{len} bytes");
-        }
-    }
-
-    #[test]
-    fn records_agree_with_the_general_way() {
-        let mut random = SeededRandom::new(6);
-        for seed in [0, !0, 77] {
-            let bytes: [u8; RECORD] = std::array::from_fn(|_| random.next_u64() as u8);
-            assert_eq!(crate::crc32c_of_record(seed, &bytes), crate::crc32c(seed, &bytes));
         }
     }
 }

@@ -10,6 +10,7 @@
 
 mod ahead;
 mod context;
+mod directories;
 mod estimate;
 mod files;
 mod former;
@@ -19,6 +20,7 @@ mod mend;
 mod passes;
 mod scan;
 mod shapes;
+mod window;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -117,6 +119,8 @@ pub struct InodeSummary {
     pub units: Vec<(u64, u64)>,
     /// Contents that are still to be read ([`Checkable::summarize_but_contents`]); their units are not among `units`.
     pub contents: Option<Contents>,
+    /// The units are those of a directory whose blocks are still to be read ([`Checkable::summarize_but_contents`]).
+    pub has_unread_blocks: bool,
 }
 
 /// Contents in one piece whose checksum the record of the inode has.
@@ -172,6 +176,9 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
 
     /// The same, but contents whose checksum the record has need not be read: then the summary says what they have to be, and the record is in order if they are
     /// ([`has_checksum`](Self::has_checksum)). So the scan can read those of many inodes at once, in the order of the disk.
+    ///
+    /// Nor need the blocks of a directory be read: then the record is in order, and the units are claimed, if [`summarize_directory`](Self::summarize_directory) says that the
+    /// blocks are. Otherwise the record is looked at again with its blocks, which must not come to another kind or link count.
     fn summarize_but_contents(&self, inode: InodeNo, record: &[u8], summary: &mut InodeSummary) -> bool {
         self.summarize(inode, record, summary)
     }
@@ -193,6 +200,12 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
     /// The fast path of a directory, whose record is in order: gathers where its entries lead, and returns whether it is in order by itself. Called as
     /// [`summarize`](Self::summarize) is.
     fn summarize_directory(&self, inode: InodeNo, record: &[u8], summary: &mut DirectorySummary) -> bool;
+
+    /// Adds the blocks that [`summarize_directory`](Self::summarize_directory) reads, if the record alone says which these are; false if it takes more. Then the scan reads many
+    /// of them at once, and formats that [borrow](Device::borrow) look at them where they are.
+    fn directory_blocks(&self, _record: &[u8], _blocks: &mut Vec<Request>) -> bool {
+        false
+    }
 
     /// The full check of a directory, entry by entry, beside what is known of the inodes that they lead to ([`judge_entry`]). Raises what is wrong, with edits; `summary` gets
     /// the entries that stay.

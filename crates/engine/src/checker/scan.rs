@@ -10,6 +10,7 @@ use fsmend_base::InodeNo;
 use fsmend_device::{BatchReader, Request, coalesce};
 
 use super::ahead::Ahead;
+use super::directories::{Directories, summarize_again};
 use super::joined::JoinedClaims;
 use super::limit::{Effort, limit_maps};
 use super::{Checkable, Contents, InodeSummary, read_record, summary_of};
@@ -115,19 +116,43 @@ struct Piece {
 }
 
 /// What one worker has, and what it finds.
-struct Worker<'w, V: Checkable + 'w> {
-    volume: &'w V,
-    ahead: &'w Ahead<'w>,
-    effort: &'w Effort<'w>,
+pub(super) struct Worker<'w, V: Checkable + 'w> {
+    pub volume: &'w V,
+    pub ahead: &'w Ahead<'w>,
+    pub effort: &'w Effort<'w>,
     /// The same file system, of which only that can be read which was read ahead.
-    near: V::On<'w>,
-    reader: BatchReader<'w>,
+    pub near: V::On<'w>,
+    pub reader: BatchReader<'w>,
+    pub context: RunContext<'w>,
+    pub inodes: &'w InodeTable,
+    pub claims: &'w Claims,
+    pub findings: Findings,
+    pub suspects: BTreeSet<InodeNo>,
+    pub pending: Vec<Pending>,
+}
+
+/// Inodes that wait for something to be read.
+#[derive(Default)]
+struct Later {
+    /// For blocks that they lead to.
+    waiting: Vec<Numbered>,
+    /// For their contents.
+    unread: Vec<Unread>,
+    /// For their records, one by one.
+    failed: Vec<((usize, usize), InodeNo)>,
+}
+
+/// What is known of the inodes of chunks that are read together.
+struct Batch<'b, 'w, V: Checkable + 'w> {
+    ahead: &'w Ahead<'w>,
+    near: &'b V::On<'w>,
+    effort: &'w Effort<'w>,
     context: RunContext<'w>,
-    inodes: &'w InodeTable,
-    claims: &'w Claims,
-    findings: Findings,
-    suspects: BTreeSet<InodeNo>,
-    pending: Vec<Pending>,
+    findings: &'b mut Findings,
+    claims: JoinedClaims<'w>,
+    facts: Vec<ChunkFacts>,
+    directories: Directories,
+    summary: InodeSummary,
 }
 
 /// Reads all inodes and directories, and counts where the directories that are in order lead. Returns the others.
@@ -171,8 +196,9 @@ fn scan_chunks<V: Checkable>(
     let workers = pool::run_slices(pool, &STAGE, &chunks, together, run.cancel, start, |worker, part| {
         let found = worker.inodes(part);
         stage.finish(part.iter().map(|chunk| u64::from(volume.scanned_in(*chunk))).sum());
+        let count = found.len() as u64;
         worker.directories(&certification, &found);
-        directories.finish(found.len() as u64);
+        directories.finish(count);
     });
     let (mut suspects, mut pending) = (BTreeSet::new(), Vec::new());
     for worker in workers {
@@ -222,110 +248,36 @@ impl<V: Checkable> Worker<'_, V> {
     }
 
     /// Reads the inodes of chunks, and publishes what is known of them. Returns their directories, with their records as far as there is room for them.
-    fn inodes(&mut self, chunks: &[u32]) -> Vec<(InodeNo, Option<Vec<u8>>)> {
-        let (volume, size) = (self.volume, self.volume.record_bytes());
-        let scanned = chunks.iter().map(|chunk| volume.scanned_in(*chunk) as usize);
-        let mut facts: Vec<ChunkFacts> = scanned.map(ChunkFacts::new).collect();
-        let mut directories = Vec::new();
+    fn inodes(&mut self, chunks: &[u32]) -> Directories {
+        let (volume, ahead, context) = (self.volume, self.ahead, self.context);
         let pieces = self.pieces(chunks);
         let requests: Vec<Request> = pieces.iter().map(|piece| piece.request).collect();
         let reads = coalesce(&requests, 0, TABLE_READ as u32);
         let requests: Vec<Request> = reads.iter().map(|read| read.request).collect();
-        let (ahead, near, effort) = (self.ahead, &self.near, self.effort);
-        let (mut claims, findings) = (JoinedClaims::new(self.claims), &mut self.findings);
-        let (walks, room) = (self.context.plan.walks, room(self.context.plan));
-        let mut summary = InodeSummary::default();
-        let mut waiting: Vec<Numbered> = Vec::new();
-        let mut unread: Vec<Unread> = Vec::new();
-        let (mut failed, mut unreadable) = (Vec::new(), Vec::new());
-        let mut take = |(at, inode): ((usize, usize), InodeNo),
-                        record: &[u8],
-                        is_clean: bool,
-                        summary: &mut InodeSummary| {
-            if !is_clean {
-                let mut subject = findings.for_subject();
-                *summary = ahead.through(|| near.inspect(inode, record, &mut subject));
-                findings.merge(subject);
-            }
-            let Some(kind) = summary.kind else { return };
-            facts[at.0].record(at.1, inode, InodeFact::new(kind, 0), summary.links);
-            for (unit, count) in &summary.units {
-                claims.claim(*unit, *count, inode.0);
-            }
-            if kind == Kind::Directory {
-                let kept = is_clean && directories.len() < walks;
-                directories.push((inode, kept.then(|| record.to_vec())));
-            }
+        let scanned = chunks.iter().map(|chunk| volume.scanned_in(*chunk) as usize);
+        let mut batch: Batch<'_, '_, V> = Batch {
+            ahead,
+            near: &self.near,
+            effort: self.effort,
+            context,
+            findings: &mut self.findings,
+            claims: JoinedClaims::new(self.claims),
+            facts: scanned.map(ChunkFacts::new).collect(),
+            directories: Directories::default(),
+            summary: InodeSummary::default(),
         };
+        let mut later = Later::default();
         self.reader.read(&requests, &mut |index, result| {
-            let pieces = &pieces[reads[index].members.clone()];
-            let Ok(bytes) = result else {
-                failed.extend(pieces.iter().flat_map(|piece| piece.records(size)));
-                return;
-            };
-            for piece in pieces {
-                let from = (piece.request.offset - requests[index].offset) as usize;
-                let records = bytes.get(from..from + piece.request.len as usize).unwrap_or_default();
-                for ((at, inode), record) in piece.records(size).zip(records.chunks_exact(size)) {
-                    if effort.is_too_much() {
-                        return;
-                    }
-                    let before = ahead.misses();
-                    summary.contents = None;
-                    let is_clean = near.summarize_but_contents(inode, record, &mut summary);
-                    if let (true, Some(kind), Some(contents)) = (is_clean, summary.kind, summary.contents) {
-                        let links = summary.links;
-                        unread.push(Unread { at, inode, kind, links, contents, is_right: false });
-                    } else if ahead.misses() == before {
-                        take((at, inode), record, is_clean, &mut summary);
-                    } else if waiting.len() < walks {
-                        waiting.push((at, inode, record.to_vec()));
-                    } else {
-                        self.context.shortages.walks.store(true, Relaxed);
-                        let is_clean = ahead.through(|| near.summarize(inode, record, &mut summary));
-                        take((at, inode), record, is_clean, &mut summary);
-                    }
-                }
-            }
+            let bytes = result.ok().map(|bytes| (requests[index].offset, &*bytes));
+            batch.records(volume.record_bytes(), &pieces[reads[index].members.clone()], bytes, &mut later);
         });
-        let mut alone = InodeSummary::default();
-        ahead.settle(&mut self.reader, &waiting, room, &mut |(at, inode, record), is_alone| {
-            if effort.is_too_much() {
-                return;
-            }
-            let before = ahead.misses();
-            let is_clean = match is_alone {
-                false => near.summarize(*inode, record, &mut alone),
-                true => ahead.through(|| near.summarize(*inode, record, &mut alone)),
-            };
-            if ahead.misses() == before {
-                take((*at, *inode), record, is_clean, &mut alone);
-            }
+        ahead.settle(&mut self.reader, &later.waiting, room(context.plan), &mut |numbered, is_alone| {
+            batch.again(numbered, is_alone);
         });
-        read_contents(volume, effort, &mut self.reader, &mut unread);
-        if effort.is_too_much() {
-            unread.clear();
-        }
-        for Unread { at, inode, kind, links, contents, is_right } in unread {
-            if is_right {
-                (alone.kind, alone.links) = (Some(kind), links);
-                alone.units.clear();
-                alone.units.push(contents.units);
-                take((at, inode), &[], true, &mut alone);
-            } else {
-                failed.push((at, inode));
-            }
-        }
-        // What lies beside something unreadable can be read by itself.
-        for (at, inode) in failed {
-            match read_record(volume, inode) {
-                Some(record) => {
-                    let is_clean = ahead.through(|| near.summarize(inode, &record, &mut alone));
-                    take((at, inode), &record, is_clean, &mut alone);
-                }
-                None => unreadable.push(inode),
-            }
-        }
+        read_contents(volume, self.effort, &mut self.reader, &mut later.unread);
+        batch.take_contents(&mut later);
+        let unreadable = batch.take_alone(volume, &later.failed);
+        let Batch { facts, directories, .. } = batch;
         unreadable.into_iter().for_each(|inode| self.findings.raise(volume.unreadable(inode)));
         for (chunk, facts) in chunks.iter().zip(facts) {
             // Of a chunk without a place nothing is known.
@@ -335,41 +287,127 @@ impl<V: Checkable> Worker<'_, V> {
         }
         directories
     }
+}
 
-    /// Reads directories, and counts where those in order lead.
-    fn directories(
-        &mut self,
-        certification: &DeferredCertification<'_>,
-        directories: &[(InodeNo, Option<Vec<u8>>)],
-    ) {
-        let (volume, ahead, near, context) = (self.volume, self.ahead, &self.near, self.context);
+impl<'w, V: Checkable + 'w> Batch<'_, 'w, V> {
+    /// Looks at the records of `pieces`, of `size` bytes each; `read` is what was read, and where it begins.
+    fn records(&mut self, size: usize, pieces: &[Piece], read: Option<(u64, &[u8])>, later: &mut Later) {
+        let Some((start, bytes)) = read else {
+            later.failed.extend(pieces.iter().flat_map(|piece| piece.records(size)));
+            return;
+        };
+        for piece in pieces {
+            let from = (piece.request.offset - start) as usize;
+            let records = bytes.get(from..from + piece.request.len as usize).unwrap_or_default();
+            for ((at, inode), record) in piece.records(size).zip(records.chunks_exact(size)) {
+                if self.effort.is_too_much() {
+                    return;
+                }
+                self.look((at, inode), record, later);
+            }
+        }
+    }
+
+    /// The first look at a record.
+    #[inline]
+    fn look(&mut self, (at, inode): ((usize, usize), InodeNo), record: &[u8], later: &mut Later) {
+        let walks = self.context.plan.walks;
+        let summary = &mut self.summary;
+        (summary.contents, summary.has_unread_blocks) = (None, false);
+        let before = self.ahead.misses();
+        let is_clean = self.near.summarize_but_contents(inode, record, summary);
+        let is_there = self.ahead.misses() == before;
+        match (summary.kind, summary.contents) {
+            (Some(kind), Some(contents)) if is_clean => {
+                let links = summary.links;
+                later.unread.push(Unread { at, inode, kind, links, contents, is_right: false });
+            }
+            _ if is_there && !(is_clean && summary.has_unread_blocks) => {
+                self.take((at, inode), record, is_clean);
+            }
+            (Some(kind), None) if is_there && self.directories.len() < walks => {
+                self.facts[at.0].record(at.1, inode, InodeFact::new(kind, 0), summary.links);
+                self.directories.push_unread(inode, record, &summary.units);
+            }
+            _ if !is_there && later.waiting.len() < walks => {
+                later.waiting.push((at, inode, record.to_vec()));
+            }
+            _ => {
+                self.context.shortages.walks.store(true, Relaxed);
+                self.take_through((at, inode), record);
+            }
+        }
+    }
+
+    /// Looks at a record again, with more of what it leads to.
+    fn again(&mut self, (at, inode, record): &Numbered, is_alone: bool) {
         if self.effort.is_too_much() {
             return;
         }
-        let (suspects, pending) = (&mut self.suspects, &mut self.pending);
-        let room = room(context.plan);
-        let mut summary = DirectorySummary::default();
-        ahead.settle(&mut self.reader, directories, room, &mut |(inode, record), is_alone| {
-            let before = ahead.misses();
-            summary.clear();
-            let is_clean = match record {
-                Some(record) if !is_alone => near.summarize_directory(*inode, record, &mut summary),
-                Some(record) => volume.summarize_directory(*inode, record, &mut summary),
-                // There was no room for its record, or it is not in order.
-                None => summarize_again(volume, *inode, &mut summary),
-            };
-            if ahead.misses() != before {
-                return;
+        if is_alone {
+            self.take_through((*at, *inode), record);
+            return;
+        }
+        let before = self.ahead.misses();
+        let is_clean = self.near.summarize(*inode, record, &mut self.summary);
+        if self.ahead.misses() == before {
+            self.take((*at, *inode), record, is_clean);
+        }
+    }
+
+    /// Looks at a record, reading from the device what it leads to, and takes it.
+    fn take_through(&mut self, numbered: ((usize, usize), InodeNo), record: &[u8]) {
+        let (near, summary) = (self.near, &mut self.summary);
+        let is_clean = self.ahead.through(|| near.summarize(numbered.1, record, summary));
+        self.take(numbered, record, is_clean);
+    }
+
+    /// Notes what is known of an inode by its summary, or where that is not clean by inspection.
+    fn take(&mut self, (at, inode): ((usize, usize), InodeNo), record: &[u8], is_clean: bool) {
+        if !is_clean {
+            let mut subject = self.findings.for_subject();
+            self.summary = self.ahead.through(|| self.near.inspect(inode, record, &mut subject));
+            self.findings.merge(subject);
+        }
+        let summary = &self.summary;
+        let Some(kind) = summary.kind else { return };
+        self.facts[at.0].record(at.1, inode, InodeFact::new(kind, 0), summary.links);
+        for (unit, count) in &summary.units {
+            self.claims.claim(*unit, *count, inode.0);
+        }
+        if kind == Kind::Directory {
+            let is_kept = is_clean && self.directories.len() < self.context.plan.walks;
+            self.directories.push(inode, is_kept.then_some(record));
+        }
+    }
+
+    /// Takes the inodes whose contents are right. The others fail.
+    fn take_contents(&mut self, later: &mut Later) {
+        if self.effort.is_too_much() {
+            later.unread.clear();
+        }
+        for Unread { at, inode, kind, links, contents, is_right } in later.unread.drain(..) {
+            if is_right {
+                (self.summary.kind, self.summary.links) = (Some(kind), links);
+                self.summary.units.clear();
+                self.summary.units.push(contents.units);
+                self.take((at, inode), &[], true);
+            } else {
+                later.failed.push((at, inode));
             }
-            let is_too_much = pending.len() + summary.targets.len() >= context.plan.pending
-                && certification.would_wait(&summary);
-            if is_too_much {
-                context.shortages.pending.store(true, Relaxed);
+        }
+    }
+
+    /// Takes inodes whose records have to be read one by one: what lies beside something unreadable can be. Returns those that cannot.
+    fn take_alone(&mut self, volume: &V, failed: &[((usize, usize), InodeNo)]) -> Vec<InodeNo> {
+        let mut unreadable = Vec::new();
+        for (at, inode) in failed {
+            match read_record(volume, *inode) {
+                Some(record) => self.take_through((*at, *inode), &record),
+                None => unreadable.push(*inode),
             }
-            if !is_clean || is_too_much || !certification.count(*inode, &mut summary, pending) {
-                suspects.insert(*inode);
-            }
-        });
+        }
+        unreadable
     }
 }
 
@@ -405,16 +443,8 @@ fn first_of<V: Checkable>(volume: &V, chunk: u32) -> InodeNo {
 }
 
 /// Bytes for what is read ahead.
-fn room(plan: &MemoryPlan) -> u64 {
+pub(super) fn room(plan: &MemoryPlan) -> u64 {
     (plan.nodes as u64).saturating_mul(NODE_BYTES)
-}
-
-/// The fast path of a directory whose record has to be read again. False also where the record is not in order.
-fn summarize_again<V: Checkable>(volume: &V, inode: InodeNo, summary: &mut DirectorySummary) -> bool {
-    let mut found = InodeSummary::default();
-    read_record(volume, inode).is_some_and(|record| {
-        volume.summarize(inode, &record, &mut found) && volume.summarize_directory(inode, &record, summary)
-    })
 }
 
 /// Takes back what was counted for `holder`, which is inspected instead.

@@ -11,8 +11,10 @@ use crate::inodes::{InodeFact, InodeTable, Kind};
 use crate::pool::{self, PoolConfig, Stage};
 use crate::{Findings, Problem, Row};
 
-/// Chunks of inodes that one worker compares in one go.
+/// Chunks of inodes that one worker compares in one go, where they are large.
 const CHUNKS_PER_SLICE: usize = 4;
+/// Inodes of small chunks that one worker compares in one go: to take a slice costs more than to compare a few.
+const INODES_PER_SLICE: u32 = 1 << 14;
 /// One more worker for so many inodes: to start one takes about as long as to compare them.
 const INODES_PER_WORKER: u64 = 1 << 16;
 
@@ -101,7 +103,7 @@ pub fn check(
         pool.for_work((1 + scanned / INODES_PER_WORKER) as usize),
         &[Stage { name: "links", pass: 0 }],
         &chunks,
-        CHUNKS_PER_SLICE,
+        CHUNKS_PER_SLICE.max((INODES_PER_SLICE / inodes.per_chunk()) as usize),
         cancel,
         |_worker| Vec::new(),
         |wrong, part| part.iter().for_each(|chunk| compare_chunk(wrong, *chunk)),

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use fsmend_base::{InodeNo, width};
+use fsmend_device::Request;
 use fsmend_engine::checker::{EntryVerdict, judge_entry};
 use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::names::paths::Directories;
@@ -161,12 +162,31 @@ const UNPROVEN_MAX: usize = 1 << 16;
 /// Memory for them while their list grows.
 pub(crate) const UNPROVEN_BYTES: u64 = (2 * UNPROVEN_MAX * size_of::<Unproven>()) as u64;
 
+/// An inode by its record, whatever its number.
+fn view<'r>(fs: &HybridFs<'_>, record: &'r [u8]) -> Option<InodeView<'r>> {
+    let number = record.get(4..)?.first_chunk().copied().map(u64::from_le_bytes)?;
+    InodeView::parse(record, number, fs.state.seed).ok()
+}
+
+/// Adds the blocks of a directory whose map has no nodes. False for others.
+pub(crate) fn blocks(fs: &HybridFs<'_>, record: &[u8], blocks: &mut Vec<Request>) -> bool {
+    let log = fs.log();
+    let inode = view(fs, record).filter(|inode| inode.format == Format::Map);
+    let Some(records) = inode.as_ref().and_then(crate::fast::records) else { return false };
+    for place in records.map(|record| record.place) {
+        if !log.has(place) {
+            return false;
+        }
+        let len = u32::from(place.len).saturating_mul(log.sb.fragment_size);
+        blocks.push(Request { offset: log.offset(place.address), len });
+    }
+    true
+}
+
 /// The fast path. It reads on where a block cannot be read, which may only be not there yet. Generations are not its matter: what they contradict is noted
 /// ([`contradicted`]), so that what it returns does not depend on what is known by now.
 pub(crate) fn summarize(fs: &HybridFs<'_>, record: &[u8], summary: &mut DirectorySummary) -> bool {
-    let number = record.get(4..).and_then(|rest| rest.first_chunk()).copied().map(u64::from_le_bytes);
-    let inode = number.and_then(|number| InodeView::parse(record, number, fs.state.inode_seed).ok());
-    let Some(inode) = inode.filter(|inode| kind_of(inode.mode()) == Some(Kind::Directory)) else {
+    let Some(inode) = view(fs, record).filter(|inode| kind_of(inode.mode()) == Some(Kind::Directory)) else {
         return false;
     };
     let directory = InodeNo(u32::try_from(inode.number()).unwrap_or_default());
@@ -241,7 +261,8 @@ impl Plain<'_> {
     /// A block with entries, whose keys are those from that of its record to before `end`.
     fn leaf(&mut self, of: (u64, u32), (record, end): (&Record, u64), bytes: &mut Vec<u8>) -> bool {
         let log = self.fs.log();
-        let Ok(header) = log.headed_in(record.place, &block_with(of, record), bytes) else { return false };
+        let block = log.headed_at(record.place, &block_with(of, record), bytes);
+        let Ok((header, bytes)) = block else { return false };
         let body = bytes.get(HEADER_LEN..).unwrap_or_default();
         self.block(body, Some(header.count), end) == Some(record.key) && u64::from(header.count) == record.aux
     }

@@ -34,7 +34,7 @@ pub(crate) enum Verdict {
     Unread,
 }
 
-/// Looks at the record of an inode. If `defers`, small contents in the right place are reported to the caller, not read.
+/// Looks at the record of an inode. If `defers`, small contents and blocks of directories in the right places are reported to the caller, not read.
 pub(crate) fn look(
     fs: &HybridFs<'_>,
     number: InodeNo,
@@ -46,6 +46,7 @@ pub(crate) fn look(
     let Some((place, block)) = fs.state.block(block) else { return Verdict::Unusual };
     let Some(facts) = fs.state.facts_at(place, at) else { return Verdict::Unusual };
     (summary.kind, summary.links, summary.contents) = (None, 0, None);
+    summary.has_unread_blocks = false;
     summary.units.clear();
     if !block.is_live(at) {
         if bytes.iter().any(|byte| *byte != 0) {
@@ -55,7 +56,7 @@ pub(crate) fn look(
         note_unused(facts);
         return Verdict::Clean;
     }
-    let Ok(inode) = InodeView::parse(bytes, u64::from(number.0), fs.state.inode_seed) else {
+    let Ok(inode) = InodeView::parse(bytes, u64::from(number.0), fs.state.seed) else {
         return Verdict::Unusual;
     };
     let is_plain = number.0 > 1
@@ -71,7 +72,11 @@ pub(crate) fn look(
         (Format::Inline, _) => clean_if(inode.used() == 0),
         (Format::Small, _) => small(fs, &inode, summary, defers),
         (Format::Map, Kind::Directory) => {
-            OBJECT.with_borrow_mut(|object| directory(fs, &inode, summary, object))
+            if defers {
+                unread_directory(fs, &inode, summary)
+            } else {
+                OBJECT.with_borrow_mut(|object| directory(fs, &inode, summary, object))
+            }
         }
         (Format::Map, _) => clean_if(file(fs, &inode, summary)),
     };
@@ -129,6 +134,20 @@ pub(crate) fn records<'b>(inode: &InodeView<'b>) -> Option<impl Iterator<Item = 
         room.get(..usize::from(inode.count()) * RECORD_LEN)?.chunks_exact(RECORD_LEN).map(Record::parse);
     let is_flat = inode.height() == 0 && usize::from(inode.count()) <= fsmend_hybridfs_format::IN_INODE;
     (is_flat && records.clone().is_sorted_by(|one, next| one.key < next.key)).then_some(records)
+}
+
+/// The places of the blocks of a directory, which are left to the fast path of its entries.
+fn unread_directory(fs: &HybridFs<'_>, inode: &InodeView<'_>, summary: &mut InodeSummary) -> Verdict {
+    let Some(records) = records(inode) else { return Verdict::Unusual };
+    let log = fs.log();
+    for record in records {
+        if !log.has(record.place) {
+            return Verdict::Unusual;
+        }
+        summary.units.push((record.place.address, record.place.len.into()));
+    }
+    summary.has_unread_blocks = true;
+    Verdict::Clean
 }
 
 fn directory(

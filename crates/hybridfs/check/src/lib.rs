@@ -45,7 +45,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use fsmend_base::InodeNo;
-use fsmend_device::Device;
+use fsmend_device::{Device, Request};
 use fsmend_engine::checker::{Checkable, Contents, CopyRows, Family, InodeSummary, Wrongs};
 use fsmend_engine::crosscheck::allocation::Sum;
 use fsmend_engine::crosscheck::links::{LinkRows, LinkRules};
@@ -296,6 +296,10 @@ impl Checkable for HybridFs<'_> {
 
     fn summarize_directory(&self, _inode: InodeNo, record: &[u8], summary: &mut DirectorySummary) -> bool {
         directory::summarize(self, record, summary)
+    }
+
+    fn directory_blocks(&self, record: &[u8], blocks: &mut Vec<Request>) -> bool {
+        directory::blocks(self, record, blocks)
     }
 
     fn inspect_directory(

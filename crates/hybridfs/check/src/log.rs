@@ -117,7 +117,32 @@ impl<'d> Log<'d> {
 
     /// The same, in a buffer that is used again.
     pub fn headed_in(&self, place: Place, is: &Expected, bytes: &mut Vec<u8>) -> Result<Header, Fault> {
-        self.object_in(place, bytes)?;
+        Ok(self.headed_at(place, is, bytes)?.0)
+    }
+
+    /// The same, where the device has it in memory, or else in the buffer.
+    pub fn headed_at<'b>(
+        &'b self,
+        place: Place,
+        is: &Expected,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<(Header, &'b [u8]), Fault> {
+        // No more than a block, or one of inodes.
+        let len = usize::from(place.len) * self.sb.fragment_size as usize;
+        let borrowed =
+            if self.has(place) { self.device.borrow(self.offset(place.address), len) } else { None };
+        let bytes = match borrowed {
+            Some(bytes) => bytes,
+            None => {
+                self.object_in(place, buffer)?;
+                buffer
+            }
+        };
+        Ok((self.header(place, is, bytes)?, bytes))
+    }
+
+    /// The header of an object, if it is the one that is expected.
+    fn header(&self, place: Place, is: &Expected, bytes: &[u8]) -> Result<Header, Fault> {
         let header = Header::parse(bytes, &self.sb.uuid).map_err(Fault::Wrong)?;
         let is_it = header.kind == is.kind
             && header.level == is.level

@@ -11,7 +11,7 @@ use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_engine::{Findings, Problem, Refusal};
 use fsmend_hybridfs_format::{
     Anchor, AnchorFlags, DATA_BITMAPS, Entry, HEADER_LEN, INODE_LEN, Inode, Kind, OWNER_BFILE, OWNER_IFILE,
-    Place, Record, Run, Summary, SummaryFlags, Superblock, inode_seed,
+    Place, Record, Run, Summary, SummaryFlags, Superblock, seed,
 };
 
 use crate::allocation::Area;
@@ -65,8 +65,8 @@ pub struct State {
     pub(crate) fixed: Vec<(u64, u64)>,
     /// The binary logarithm of the inodes in a block.
     inode_shift: u32,
-    /// From which the checksum of an inode goes on.
-    pub(crate) inode_seed: u32,
+    /// From which checksums go on.
+    pub(crate) seed: u32,
     /// What opening took on trust.
     trust: Trust,
     /// Blocks of inodes in which the scan has found what should be there.
@@ -201,7 +201,7 @@ pub(crate) fn open(
         replaced: Vec::new(),
         fixed: Vec::new(),
         inode_shift: sb.inodes_per_block().ilog2(),
-        inode_seed: inode_seed(&sb.uuid),
+        seed: seed(&sb.uuid),
         trust,
         borne_out: Vec::new(),
         generations: Vec::new(),

@@ -80,13 +80,32 @@ pub fn visit_entries<'b>(
         if entry.key <= last {
             return Err(Wrong::Value("order of entries"));
         }
-        if name.is_empty() || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
+        if name.is_empty() || has_forbidden_byte(name) {
             return Err(Wrong::Value("name of an entry"));
         }
         visit(entry);
         (bytes, seen, last) = (rest, seen + 1, entry.key);
     }
     Ok(())
+}
+
+/// Whether a slash or a zero is among the bytes of a name, eight at a time.
+#[inline]
+fn has_forbidden_byte(name: &[u8]) -> bool {
+    const ONES: u64 = u64::MAX / 0xFF;
+    const TOPS: u64 = ONES << 7;
+    const SLASHES: u64 = ONES * 0x2F;
+    // Not zero if and only if a byte of the word is zero.
+    let zeroes = |word: u64| word.wrapping_sub(ONES) & !word & TOPS;
+    let is_found = |word: u64| zeroes(word) | zeroes(word ^ SLASHES) != 0;
+    let words = name.as_chunks::<8>().0;
+    match name.last_chunk::<8>() {
+        Some(last) => {
+            words.iter().any(|word| is_found(u64::from_le_bytes(*word)))
+                || is_found(u64::from_le_bytes(*last))
+        }
+        None => name.iter().any(|byte| matches!(byte, b'/' | 0)),
+    }
 }
 
 /// Reads `count` entries, or all there are; they have to be in order.
@@ -108,4 +127,27 @@ pub fn store_entries(entries: &[Entry]) -> Vec<u8> {
         bytes.extend_from_slice(&entry.name);
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slashes_and_zeroes_are_found_wherever_they_are() {
+        for len in 1..40 {
+            // Bytes that differ from those in question by one, or by the top bit.
+            for other in [b'a', 1, b'.', b'0', 0x80, 0xAF, 0xFF] {
+                let mut name = vec![other; len];
+                assert!(!has_forbidden_byte(&name), "{name:?}");
+                for at in 0..len {
+                    for byte in [0, b'/'] {
+                        name[at] = byte;
+                        assert!(has_forbidden_byte(&name), "{name:?}");
+                        name[at] = other;
+                    }
+                }
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes: 84 bytes of facts, 12 of a head, 416 of a body.
 
-use fsmend_base::crc32c;
+use fsmend_base::crc32c_of_record_without;
 
 use crate::bytes::{get_u8, get_u16, get_u32, get_u64, put, put_u16, put_u32, put_u64};
 use crate::record::RECORD_LEN;
@@ -99,7 +99,7 @@ pub struct Inode {
 impl Inode {
     /// Reads an inode that should be number `number`.
     pub fn parse(bytes: &[u8], number: u64, uuid: &[u8; 16]) -> Parsed<Inode> {
-        let view = InodeView::parse(bytes, number, inode_seed(uuid))?;
+        let view = InodeView::parse(bytes, number, seed(uuid))?;
         let bytes = view.bytes;
         let body = bytes.get(BODY..).and_then(|body| body.first_chunk()).ok_or(Wrong::Short)?;
         Ok(Inode {
@@ -153,7 +153,7 @@ impl Inode {
     /// Gives the bytes of a live inode another birth, and makes its checksum right.
     pub fn reseal(bytes: &mut [u8], birth: u64, uuid: &[u8; 16]) {
         put_u64(bytes, 72, birth);
-        let crc = crc32c(inode_seed(uuid), bytes.get(4..).unwrap_or_default());
+        let crc = bytes.first_chunk().map_or(0, |record| checksum(seed(uuid), record));
         put_u32(bytes, 0, crc);
     }
 
@@ -177,25 +177,26 @@ fn room_len(attribute_slots: u8) -> usize {
     BODY_LEN.saturating_sub(slots * RECORD_LEN)
 }
 
-/// The state from which the checksum of the fields behind that of an inode goes on.
-pub fn inode_seed(uuid: &[u8; 16]) -> u32 {
-    crc32c(seed(uuid), &[0; 4])
+/// The checksum of an inode: that of its bytes with zeroes in its own place.
+#[inline]
+fn checksum(seed: u32, record: &[u8; INODE_LEN]) -> u32 {
+    crc32c_of_record_without::<0, INODE_LEN>(seed, record)
 }
 
 /// An inode whose checksum is right, in the bytes where it stands: for those who look at many, and take few fields.
 #[derive(Clone, Copy, Debug)]
 pub struct InodeView<'b> {
-    bytes: &'b [u8],
+    bytes: &'b [u8; INODE_LEN],
     /// Where contents are.
     pub format: Format,
 }
 
 impl<'b> InodeView<'b> {
-    /// Looks at an inode that should be number `number`; `seed` is the [`inode_seed`] of the file system.
+    /// Looks at an inode that should be number `number`; `seed` is the [`seed`](crate::seed()) of the file system.
     #[inline]
     pub fn parse(bytes: &'b [u8], number: u64, seed: u32) -> Parsed<InodeView<'b>> {
-        let bytes = bytes.get(..INODE_LEN).ok_or(Wrong::Short)?;
-        if crc32c(seed, bytes.get(4..).unwrap_or_default()) != get_u32(bytes, 0) {
+        let bytes: &[u8; INODE_LEN] = bytes.first_chunk().ok_or(Wrong::Short)?;
+        if checksum(seed, bytes) != get_u32(bytes, 0) {
             return Err(Wrong::Checksum);
         }
         if get_u64(bytes, 4) != number {

@@ -32,7 +32,7 @@ pub use attributes::{ATTRIBUTES_MAX, Attribute, parse_attributes, store_attribut
 pub use directory::{Entry, EntryView, KEYS_RESERVED, TIES, parse_entries, store_entries, visit_entries};
 pub use hash::{NameKeys, name_key};
 pub use header::{HEADER_LEN, Header, Kind, seal};
-pub use inode::{BODY_LEN, Format, INODE_LEN, Inode, InodeView, SLOT_ATTRIBUTES, Stamp, inode_seed};
+pub use inode::{BODY_LEN, Format, INODE_LEN, Inode, InodeView, SLOT_ATTRIBUTES, Stamp};
 pub use record::{IN_INODE, Map, Place, RECORD_LEN, Record, node_capacity, parse_node, store_node};
 pub use summary::{Row, Run, Stream, Summary, SummaryFlags, Totals};
 pub use superblock::{Incompat, LOG_HEAD, STATIC_LEN, SUPERBLOCK_OFFSET, Superblock, VERSION};

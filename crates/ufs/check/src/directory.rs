@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use fsmend_base::InodeNo;
+use fsmend_device::Request;
 use fsmend_engine::checker::{EntryVerdict, judge_entry};
 use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::names::paths::Directories;
@@ -13,7 +14,7 @@ use fsmend_ufs_format::ByteOrder;
 use fsmend_ufs_format::directory::{
     CHUNK, Entries, HEADER, NAME_MAX, WHITEOUT_INODE, add, clear_chunk, entry, kind, needed, put_entry,
 };
-use fsmend_ufs_format::geometry;
+use fsmend_ufs_format::geometry::{self, DIRECT};
 use fsmend_ufs_format::inode::Inode;
 
 use crate::blocks::contents;
@@ -76,6 +77,34 @@ impl UfsFs<'_> {
     }
 }
 
+/// The runs of fragments of a directory that has no indirect blocks, with the bytes that belong to it. `None` for others, and where a pointer cannot be right.
+fn runs<'i>(
+    fs: &'i UfsFs<'_>,
+    record: &'i Inode<&[u8]>,
+) -> Option<impl Iterator<Item = (u64, usize)> + Clone + use<'i>> {
+    let (geometry, size) = (fs.geometry(), record.size());
+    let count = Some(geometry.block_count(size)).filter(|count| *count <= DIRECT)?;
+    let runs = (0..count).map(move |index| {
+        let left = size - index * geometry.block_size;
+        (index, record.pointer(index as usize), left.min(geometry.block_size) as usize)
+    });
+    let is_data = |(index, fragment, _): (u64, u64, usize)| {
+        fragment != 0 && geometry.may_be_data(fragment, geometry.block_fragments(size, index))
+    };
+    let is_direct = record.ends_before(count as usize) && runs.clone().all(is_data);
+    is_direct.then(|| runs.map(|(_, fragment, len)| (fragment, len.next_multiple_of(CHUNK))))
+}
+
+/// Adds the blocks of a directory that has no indirect ones. False for others.
+pub fn blocks(fs: &UfsFs<'_>, record: &Inode<&[u8]>, blocks: &mut Vec<Request>) -> bool {
+    let Some(runs) = runs(fs, record) else { return false };
+    // A block of a directory has fewer bytes than 32 bits can count.
+    blocks.extend(
+        runs.map(|(fragment, len)| Request { offset: fs.geometry().place(fragment), len: len as u32 }),
+    );
+    true
+}
+
 /// The fast path: every chunk is in order, `.` and `..` stand at the start, no name stands twice.
 pub fn summarize(
     fs: &UfsFs<'_>,
@@ -83,19 +112,48 @@ pub fn summarize(
     record: &Inode<&[u8]>,
     summary: &mut DirectorySummary,
 ) -> bool {
-    let (mut is_read, mut is_clean, mut number) = (true, true, 0u64);
-    let mut bytes = Vec::new();
-    for (_, fragment, len) in contents(fs, record) {
-        bytes.resize(len.next_multiple_of(CHUNK), 0);
-        // What comes behind it is wanted all the same.
-        is_read &= fs.device.read_at(fs.geometry().place(fragment), &mut bytes).is_ok();
-        is_clean = is_clean
-            && is_read
-            && bytes
-                .chunks_exact(CHUNK)
-                .all(|chunk| summarize_chunk(chunk, (fs.geometry().order, inode), &mut number, summary));
+    let mut looker =
+        Looker { fs, inode, is_read: true, is_clean: true, number: 0, buffer: Vec::new(), summary };
+    match runs(fs, record) {
+        Some(runs) => runs.for_each(|(fragment, len)| looker.look(fragment, len)),
+        None => contents(fs, record)
+            .into_iter()
+            .for_each(|(_, fragment, len)| looker.look(fragment, len.next_multiple_of(CHUNK))),
     }
+    let Looker { is_clean, number, summary, .. } = looker;
     is_clean && number >= 2 && summary.names_are_unique()
+}
+
+/// What the fast path has seen of a directory.
+struct Looker<'l, 'd> {
+    fs: &'l UfsFs<'d>,
+    inode: InodeNo,
+    is_read: bool,
+    is_clean: bool,
+    /// Of entries.
+    number: u64,
+    buffer: Vec<u8>,
+    summary: &'l mut DirectorySummary,
+}
+
+impl Looker<'_, '_> {
+    /// Looks at the chunks in `len` bytes.
+    fn look(&mut self, fragment: u64, len: usize) {
+        let (device, place) = (self.fs.device, self.fs.geometry().place(fragment));
+        let bytes = match device.borrow(place, len) {
+            Some(bytes) => bytes,
+            None => {
+                self.buffer.resize(len, 0);
+                // What comes behind it is wanted all the same.
+                self.is_read &= device.read_at(place, &mut self.buffer).is_ok();
+                &self.buffer
+            }
+        };
+        let (of, number) = ((self.fs.geometry().order, self.inode), &mut self.number);
+        self.is_clean = self.is_clean
+            && self.is_read
+            && bytes.chunks_exact(CHUNK).all(|chunk| summarize_chunk(chunk, of, number, self.summary));
+    }
 }
 
 /// Gathers the entries of a chunk; `number` counts those of the directory. Returns whether all are in order.

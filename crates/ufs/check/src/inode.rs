@@ -192,7 +192,11 @@ impl Claims<'_> {
             if fragment == 0 {
                 continue;
             }
-            let count = self.geometry.block_fragments(size, index as u64);
+            // Only the last block may be a part of one.
+            let count = match index as u64 + 1 == blocks {
+                true => self.geometry.block_fragments(size, index as u64),
+                false => self.geometry.fragments,
+            };
             if !self.geometry.may_be_data(fragment, count) {
                 return false;
             }

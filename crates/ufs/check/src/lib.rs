@@ -45,7 +45,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fsmend_base::InodeNo;
-use fsmend_device::Device;
+use fsmend_device::{Device, Request};
 use fsmend_engine::checker::{Checkable, CopyRows, Family, InodeSummary, Wrongs, mend_in_place};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::crosscheck::allocation::Sum;
@@ -258,6 +258,10 @@ impl Checkable for UfsFs<'_> {
 
     fn summarize_directory(&self, inode: InodeNo, record: &[u8], summary: &mut DirectorySummary) -> bool {
         directory::summarize(self, inode, &self.view(record), summary)
+    }
+
+    fn directory_blocks(&self, record: &[u8], blocks: &mut Vec<Request>) -> bool {
+        directory::blocks(self, &self.view(record), blocks)
     }
 
     fn inspect_directory(

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes of both versions, and the way from a block of a file to its pointer.
 
-use fsmend_base::width::{self, low_u8};
-use fsmend_base::{crc32c, crc32c_of_record};
-
-use std::sync::OnceLock;
+use fsmend_base::crc32c_of_record_without;
+use fsmend_base::width;
 
 use crate::geometry::DIRECT;
 use crate::order::{ByteOrder, Version};
@@ -304,11 +302,8 @@ impl<B: AsRef<[u8]>> Inode<B> {
     /// UFS2: what the check hash should be.
     #[inline]
     pub fn computed_hash(&self) -> u32 {
-        let bytes = self.bytes();
-        let Some(record) = bytes.first_chunk::<256>() else { return 0 };
-        let terms = hash_terms();
-        let stored = record[HASH..HASH + 4].iter().zip(terms);
-        stored.fold(crc32c_of_record(!0, record), |hash, (value, terms)| hash ^ terms[usize::from(*value)])
+        let record = self.bytes().first_chunk::<256>();
+        record.map_or(0, |record| crc32c_of_record_without::<{ HASH / 4 }, 256>(!0, record))
     }
 }
 
@@ -429,21 +424,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Inode<B> {
 #[inline]
 fn fill<const N: usize>(to: &mut [u64], stored: &[u8], read: impl Fn([u8; N]) -> u64) {
     to.iter_mut().zip(stored.as_chunks::<N>().0).for_each(|(to, from)| *to = read(*from));
-}
-
-/// What a stored check hash adds to the CRC32C of its inode, by place and value of its bytes: checksums are linear, so that the hash of a record with zeroes in that place follows
-/// from that of the record as it is.
-fn hash_terms() -> &'static [[u32; 256]; 4] {
-    static TERMS: OnceLock<[[u32; 256]; 4]> = OnceLock::new();
-    TERMS.get_or_init(|| {
-        std::array::from_fn(|place| {
-            std::array::from_fn(|value| {
-                let mut tail = [0; 12];
-                tail[place] = low_u8(value as u64);
-                crc32c(0, &tail) ^ crc32c(0, &[0; 12])
-            })
-        })
-    })
 }
 
 /// The way to the pointer of a block of a file.
