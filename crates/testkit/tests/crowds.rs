@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -26,6 +26,13 @@ const ROOT: u64 = 1000;
 /// Double indirect blocks in it; each leads to 256 blocks of pointers.
 const DOUBLE: u64 = 16;
 
+/// The name of a file that no other test uses.
+fn own_file(ending: &str) -> PathBuf {
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    target_folder().join(format!("crowd-{}-{number}.{ending}", std::process::id()))
+}
+
 /// The bytes of an image that mke2fs makes with the options `shape`, that debugfs fills by `commands`, and that `plant` changes. `None` where these programs
 /// are missing.
 fn made(what: &str, len: u64, shape: &[&str], commands: &str, plant: impl FnOnce(&Path)) -> Option<Vec<u8>> {
@@ -33,9 +40,7 @@ fn made(what: &str, len: u64, shape: &[&str], commands: &str, plant: impl FnOnce
         skip(what, "needs mke2fs and debugfs");
         return None;
     }
-    static IMAGES: AtomicU32 = AtomicU32::new(0);
-    let number = IMAGES.fetch_add(1, Ordering::Relaxed);
-    let path = target_folder().join(format!("crowd-{}-{number}.img", std::process::id()));
+    let path = own_file("img");
     File::create(&path).unwrap().set_len(len).unwrap();
     let (target, script) = (path.to_str().unwrap(), path.with_extension("commands"));
     run("mke2fs", ["-q", "-F"].iter().chain(shape).chain(&[target])).unwrap();
@@ -125,7 +130,7 @@ fn a_few_that_share_a_map_are_all_named() {
 /// The map of one large file in so many inodes, as a copied inode table leaves it: in 1 KiB blocks below a double indirect block, or
 /// in extents that stand in the inodes.
 fn copies(files: u32, kind: &str) -> Option<Vec<u8>> {
-    let contents = target_folder().join(format!("contents-{kind}-{files}-{}", std::process::id()));
+    let contents = own_file("contents");
     fs::write(&contents, vec![0x5A; 40_000_000]).unwrap();
     let features = "^has_journal,^metadata_csum,^resize_inode,^uninit_bg,^64bit";
     let shape = ["-t", kind, "-b", "1024", "-N", "4096", "-I", "128", "-O", features];
