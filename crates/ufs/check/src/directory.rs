@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_device::Request;
 use fsmend_engine::checker::{EntryVerdict, judge_entry};
 use fsmend_engine::inodes::{InodeTable, Kind};
@@ -86,12 +86,12 @@ fn runs<'i>(
     let count = Some(geometry.block_count(size)).filter(|count| *count <= DIRECT)?;
     let runs = (0..count).map(move |index| {
         let left = size - index * geometry.block_size;
-        (index, record.pointer(index as usize), left.min(geometry.block_size) as usize)
+        (index, record.pointer(width::index(index)), width::index(left.min(geometry.block_size)))
     });
     let is_data = |(index, fragment, _): (u64, u64, usize)| {
         fragment != 0 && geometry.may_be_data(fragment, geometry.block_fragments(size, index))
     };
-    let is_direct = record.ends_before(count as usize) && runs.clone().all(is_data);
+    let is_direct = record.ends_before(width::index(count)) && runs.clone().all(is_data);
     is_direct.then(|| runs.map(|(_, fragment, len)| (fragment, len.next_multiple_of(CHUNK))))
 }
 
@@ -99,9 +99,10 @@ fn runs<'i>(
 pub fn blocks(fs: &UfsFs<'_>, record: &Inode<&[u8]>, blocks: &mut Vec<Request>) -> bool {
     let Some(runs) = runs(fs, record) else { return false };
     // A block of a directory has fewer bytes than 32 bits can count.
-    blocks.extend(
-        runs.map(|(fragment, len)| Request { offset: fs.geometry().place(fragment), len: len as u32 }),
-    );
+    blocks.extend(runs.map(|(fragment, len)| Request {
+        offset: fs.geometry().place(fragment),
+        len: width::low_u32(len as u64),
+    }));
     true
 }
 
