@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 
 use fsmend_base::SeededRandom;
 use fsmend_testkit::damage::{MUTATIONS, Mutation};
@@ -84,6 +85,16 @@ fn step(usual: usize) -> usize {
     asked.map_or(usual, |step| step.parse().ok().filter(|step| *step > 0).expect("FSMEND_GRID is a number"))
 }
 
+/// Seeds of random damage: `usual` ones, ten times as many with `FSMEND_GRID`; or those that `FSMEND_UFS_SEEDS` names, as in `100..300`.
+fn seeds(usual: u64) -> Range<u64> {
+    let Ok(asked) = std::env::var("FSMEND_UFS_SEEDS") else {
+        return 0..if step(0) == 0 { usual } else { usual * 10 };
+    };
+    let (first, end) = asked.split_once("..").expect("FSMEND_UFS_SEEDS is FIRST..END");
+    let number = |text: &str| text.parse().expect("FSMEND_UFS_SEEDS has numbers");
+    number(first)..number(end)
+}
+
 /// Notes a failure; keeps its image in the folder that `FSMEND_KEEP` names.
 fn note(failures: &mut Vec<String>, image: &[u8], failure: String) {
     if let Some(folder) = std::env::var_os("FSMEND_KEEP") {
@@ -135,7 +146,7 @@ fn structured_damage_is_mended() {
     let (mut failures, mut tried) = (Vec::new(), 0);
     for (shape, base) in bases() {
         for (name, damage) in STRUCTURED {
-            for seed in 0..if step(0) == 0 { 2 } else { 20 } {
+            for seed in seeds(2) {
                 let mut image = base.clone();
                 damage(&mut image, &mut SeededRandom::new(seed));
                 tried += 1;
@@ -156,7 +167,7 @@ fn structured_damage_is_mended() {
 fn random_damage_is_mended() {
     let (mut failures, mut tried) = (Vec::new(), 0);
     for (shape, base) in bases() {
-        for seed in 0..if step(0) == 0 { 10 } else { 200 } {
+        for seed in seeds(10) {
             let mut random = SeededRandom::new(seed);
             let mut image = base.clone();
             for _ in 0..1 + random.below(20) {
@@ -174,6 +185,37 @@ fn random_damage_is_mended() {
                     &mut failures,
                     &image.bytes,
                     format!("{:?} {:?} seed {seed}: {why}", shape.version, shape.order),
+                );
+            }
+        }
+    }
+    report(&failures, tried);
+}
+
+#[test]
+fn several_misdirected_writes_are_mended_at_once() {
+    let (mut failures, mut tried) = (Vec::new(), 0);
+    for (shape, base) in bases() {
+        for seed in seeds(4) {
+            let mut random = SeededRandom::new(seed);
+            let mut image = base.clone();
+            let mut names = Vec::new();
+            for _ in 0..2 + random.below(3) {
+                let (name, damage) = STRUCTURED[random.below(STRUCTURED.len() as u64) as usize];
+                names.push(name);
+                // What is damaged already may not be found again.
+                let next = std::panic::AssertUnwindSafe(|| damage(&mut image, &mut random));
+                if std::panic::catch_unwind(next).is_err() {
+                    break;
+                }
+            }
+            tried += 1;
+            // What fsck_ffs makes of several damages at once is no measure.
+            if let Err(why) = judge(&image.bytes, false, "several") {
+                note(
+                    &mut failures,
+                    &image.bytes,
+                    format!("{:?} {:?} {names:?} seed {seed}: {why}", shape.version, shape.order),
                 );
             }
         }

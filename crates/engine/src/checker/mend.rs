@@ -180,6 +180,8 @@ pub fn tree<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
     for inode in parents {
         settle_parent(context, inode);
     }
+    let RepairContext { volume, overlay, input, .. } = context;
+    volume.settle_depths(*overlay, &input.inodes, &mut |inode| overlay.mending(Some(Part::Inode(inode))));
     Flow::GoesOn
 }
 

@@ -251,6 +251,9 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
         None
     }
 
+    /// Compares what records of directories store of their depth with the tree, where they store it.
+    fn check_depths(&self, _inodes: &InodeTable, _findings: &mut Findings) {}
+
     /// Compares the totals that the superblock keeps with the sums over all maps, where it keeps some.
     fn check_totals(&self, _sums: &[Sum], _findings: &mut Findings) {}
 
@@ -318,6 +321,15 @@ pub trait Repairable: Checkable {
 
     /// Makes the parent entry of a directory lead to `parent`.
     fn set_parent(&self, to: &dyn WritableOverlay, directory: InodeNo, parent: InodeNo);
+
+    /// Corrects what records of directories store of their depth, once all have their place; `mending` is told whose record is written next.
+    fn settle_depths(
+        &self,
+        _to: &dyn WritableOverlay,
+        _inodes: &InodeTable,
+        _mending: &mut dyn FnMut(InodeNo),
+    ) {
+    }
 
     /// Writes a map, and the counts beside it.
     fn store_map(&self, to: &dyn WritableOverlay, area: u32, map: usize, observed: &Observed);

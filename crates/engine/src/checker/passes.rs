@@ -141,6 +141,7 @@ fn tree_and_links<V: Checkable>(cross: &mut Cross<'_, V>) {
     cross.parent_entries = tree::report(volume, inodes, &found, findings);
     let scanned = u64::from(volume.inodes_count());
     links::check(volume, (inodes, scanned), &adjustments, pool, findings);
+    volume.check_depths(inodes, findings);
     cross.tree = found.findings;
 }
 

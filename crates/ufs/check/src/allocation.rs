@@ -144,7 +144,8 @@ impl AllocationMaps for UfsFs<'_> {
             findings.raise(self.at_area(&rows::GROUP_HEADER, area));
         }
         let behind = stored.len() as u64 * 8;
-        if (bits..behind).any(|index| bit(stored, index)) {
+        let gap = group.map_gap(layout);
+        if (bits..behind).any(|index| bit(stored, index)) || gap.iter().any(|byte| *byte != 0) {
             findings.raise(self.at_area(&rows::MAP_TAIL, area));
         }
         Some(used)

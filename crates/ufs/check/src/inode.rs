@@ -121,8 +121,11 @@ fn summarize_shape<const SIZE: usize>(
         if is_directory && (size == 0 || !size.is_multiple_of(directory::CHUNK as u64)) {
             return false;
         }
-        if is_directory && !has_no_holes(geometry, inode) {
-            return false;
+        if is_directory {
+            if !has_no_holes(geometry, inode) {
+                return false;
+            }
+            fs.note_depth(number, inode.depth());
         }
     } else {
         let used = used_slots(geometry, inode);

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fsmend_base::{InodeNo, width};
 use fsmend_engine::checker::InodeSummary;
+use fsmend_engine::inodes::Kind;
 use fsmend_engine::{Findings, Layer, Problem, Row, Value};
 use fsmend_ufs_format::geometry::{DIRECT, ROOT};
 use fsmend_ufs_format::inode::{INDIRECT, Inode, mode};
@@ -47,6 +48,9 @@ pub fn inspect(fs: &UfsFs<'_>, number: InodeNo, bytes: &[u8], findings: &mut Fin
         summary.kind = kind_of(subject.record.mode());
         summary.links = stored_links(&subject.record);
         summary.units = std::mem::take(&mut subject.units);
+        if summary.kind == Some(Kind::Directory) {
+            fs.note_depth(number, subject.record.depth());
+        }
     } else {
         subject.clear();
     }

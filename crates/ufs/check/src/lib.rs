@@ -26,6 +26,7 @@
 pub(crate) mod allocation;
 pub(crate) mod attributes;
 pub(crate) mod blocks;
+mod depth;
 pub mod describe;
 pub(crate) mod directory;
 mod former;
@@ -204,7 +205,7 @@ impl Checkable for UfsFs<'_> {
         let units = geometry.size;
         Expected {
             units,
-            fact_bytes: units / 4 + 5 * inodes,
+            fact_bytes: units / 4 + 6 * inodes,
             to_read: inodes * geometry.version.inode_size() as u64
                 + u64::from(geometry.groups) * geometry.block_size,
             directories: self.layout.directories(),
@@ -296,6 +297,10 @@ impl Checkable for UfsFs<'_> {
 
     fn traces(&self, wanted: &BTreeSet<InodeNo>, facts: (&InodeTable, &Claims)) -> Option<Traces> {
         Some(former::traces(self, wanted, facts))
+    }
+
+    fn check_depths(&self, inodes: &InodeTable, findings: &mut Findings) {
+        depth::check(self, inodes, findings);
     }
 
     fn check_totals(&self, sums: &[Sum], findings: &mut Findings) {

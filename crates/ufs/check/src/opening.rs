@@ -21,6 +21,7 @@ use fsmend_ufs_format::superblock::{
 };
 use fsmend_ufs_format::{SECTOR, Version};
 
+use crate::depth::Depths;
 use crate::groups::Groups;
 use crate::{journal, rows, snapshots};
 
@@ -56,6 +57,8 @@ pub struct Layout {
     directories: u64,
     /// Inodes whose maps are given up.
     pub(crate) shared_maps: Arc<SharedMapInodes>,
+    /// Depths that directories store.
+    pub(crate) depths: Arc<Depths>,
     /// When the run began, in seconds since the epoch.
     pub(crate) now: u64,
 }
@@ -193,6 +196,7 @@ pub fn open(
             findings.raise_with_edit(problem, Layer::Record, primary, written.covered());
         }
     }
+    let group_count = groups.initialised.len();
     Ok(Layout {
         geometry: Arc::new(geometry),
         superblock: Arc::new(superblock),
@@ -203,6 +207,7 @@ pub fn open(
         was_clean,
         directories: groups.directories,
         shared_maps: Arc::default(),
+        depths: Arc::new(Depths::new(group_count)),
         now,
     })
 }

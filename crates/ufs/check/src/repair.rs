@@ -5,7 +5,7 @@ use fsmend_base::{InodeNo, width};
 use fsmend_engine::Refusal;
 use fsmend_engine::checker::{Checkable, Moved, Mover, Repairable};
 use fsmend_engine::crosscheck::allocation::{Observed, Sum};
-use fsmend_engine::inodes::Kind;
+use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::repair::{Changes, WritableOverlay};
 use fsmend_ufs_format::directory::{CHUNK, Entries, add, clear_chunk, first_chunk, remove};
 use fsmend_ufs_format::geometry::DIRECT;
@@ -16,7 +16,7 @@ use fsmend_ufs_format::{SECTOR, Version};
 
 use crate::allocation::{FRAGMENTS, put_fragments, put_inodes, totals_of};
 use crate::blocks::{Next, Pointer, Slot, Visit, contents, walk};
-use crate::{UfsFs, attributes, directory};
+use crate::{UfsFs, attributes, depth, directory};
 
 /// Permissions of a lost+found that is made: its owner's alone, as FreeBSD makes it.
 const LOST_FOUND_MODE: u16 = 0o700;
@@ -24,7 +24,7 @@ const LOST_FOUND_MODE: u16 = 0o700;
 const ROOT_MODE: u16 = 0o755;
 
 impl UfsFs<'_> {
-    fn put_record(&self, to: &dyn WritableOverlay, inode: InodeNo, record: &mut Inode<Vec<u8>>) {
+    pub(crate) fn put_record(&self, to: &dyn WritableOverlay, inode: InodeNo, record: &mut Inode<Vec<u8>>) {
         record.seal();
         if let Some(place) = self.record_place(inode) {
             to.write(place, record.bytes());
@@ -39,6 +39,7 @@ impl UfsFs<'_> {
         let stored = CylinderGroup::new(bytes, geometry.order);
         if is_read && stored.flaw(geometry, group).is_none() {
             let mut stored = stored.normalised(geometry, group);
+            stored.clear_map_gap(&geometry.layout);
             if geometry.version == Version::Ufs2 {
                 stored.set_initediblk(self.scanned_in(group));
             }
@@ -183,6 +184,7 @@ impl Repairable for UfsFs<'_> {
         record.set_size(CHUNK as u64);
         record.set_pointer(0, unit);
         record.set_sectors(geometry.fragment_size / SECTOR);
+        record.set_depth(if inode == parent { 0 } else { depth::below_root(self) });
         self.put_record(to, inode, &mut record);
         let mut bytes = vec![0; width::index(geometry.fragment_size)];
         bytes[..CHUNK].copy_from_slice(&first_chunk(geometry.order, inode.0, parent.0));
@@ -302,6 +304,10 @@ impl Repairable for UfsFs<'_> {
         if let Some((place, chunk)) = changed {
             to.put(place, chunk);
         }
+    }
+
+    fn settle_depths(&self, to: &dyn WritableOverlay, inodes: &InodeTable, mending: &mut dyn FnMut(InodeNo)) {
+        depth::settle(self, to, inodes, mending);
     }
 
     fn store_map(&self, to: &dyn WritableOverlay, area: u32, map: usize, observed: &Observed) {

@@ -118,8 +118,8 @@ fsmend_engine::problem_rows! {
     /// `ufs.group.map-tail`.
     MAP_TAIL = "ufs.group.map-tail" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{group}: the map marks fragments behind the end of the group as free",
-        meaning: "Bits behind the last fragment of a group have to be zero.",
+        message: "{group}: bits behind the end of the map of fragments are set",
+        meaning: "Bits behind the last fragment of a group, and the bytes between the maps, have to be zero. fsck_ffs compares them too.",
         repair: "The bits are cleared.",
         loss: "Nothing.",
         peers: [], messages: ["BLK(S) MISSING IN BIT MAPS"],
@@ -510,6 +510,15 @@ fsmend_engine::problem_rows! {
         repair: "The name is removed.",
         loss: "The second name.",
         peers: [], messages: ["IS AN EXTRANEOUS HARD LINK TO DIRECTORY"],
+    }
+    /// `ufs.directory.depth`.
+    DEPTH = "ufs.directory.depth" {
+        severity: Note, evidence: Cross, preen: true,
+        message: "directory {inode} is {observed:level:levels} below the root, but di_dirdepth says {stored}",
+        meaning: "The kernel uses the depth to choose a cylinder group for a new directory. A wrong one harms no file.",
+        repair: "The depth is corrected.",
+        loss: "Nothing.",
+        peers: [], messages: [],
     }
     /// `ufs.inode.links`.
     LINKS = "ufs.inode.links" {

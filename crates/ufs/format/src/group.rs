@@ -64,6 +64,12 @@ impl GroupLayout {
             old_tables: (old_totals, old_blocks),
         }
     }
+
+    /// Place and length of the gap behind the map of fragments. The first of the sums is not used, and lies in part in that map.
+    fn map_gap(&self) -> (u64, u64) {
+        let behind = self.fragment_map.0 + self.fragment_map.1;
+        (behind, (self.cluster_sums + 4).saturating_sub(behind))
+    }
 }
 
 /// A cylinder group block, as many bytes as are in use.
@@ -222,6 +228,16 @@ impl CylinderGroup {
     /// The map of free blocks, to be changed.
     pub fn cluster_map_mut(&mut self, layout: &GroupLayout) -> &mut [u8] {
         self.part_mut(layout.cluster_map)
+    }
+
+    /// The bytes between the map of fragments and the sums of free runs, at most three, which hold nothing.
+    pub fn map_gap(&self, layout: &GroupLayout) -> &[u8] {
+        self.part(layout.map_gap())
+    }
+
+    /// Clears [`map_gap`](Self::map_gap).
+    pub fn clear_map_gap(&mut self, layout: &GroupLayout) {
+        self.part_mut(layout.map_gap()).fill(0);
     }
 
     /// How many runs of `length` free blocks there are; the last counted length stands for all longer ones.

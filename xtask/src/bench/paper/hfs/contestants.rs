@@ -74,13 +74,15 @@ pub struct Contestant {
 /// The columns of the paper's tables.
 pub const PAPER: [&str; 4] = ["hFS", "FFS", "LFS", "yFS"];
 
-pub const CONTESTANTS: [Contestant; 7] = [
+pub const CONTESTANTS: [Contestant; 9] = [
     Contestant { name: "hybridfs, sizes of the paper", kind: Kind::Hybrid, stands_for: Some(0) },
     Contestant { name: "hybridfs, ours", kind: Kind::HybridOurs, stands_for: None },
     Contestant { name: "UFS1, unordered", kind: Kind::Ufs, stands_for: Some(1) },
     Contestant { name: "UFS1, in our driver's order", kind: Kind::UfsOrdered, stands_for: Some(1) },
     Contestant { name: "ext3", kind: Kind::Ext3, stands_for: Some(1) },
     Contestant { name: "LFS mode, no cleaner", kind: Kind::Lfs, stands_for: Some(2) },
+    Contestant { name: "LFS mode, greedy cleaner", kind: Kind::LfsGreedy, stands_for: None },
+    Contestant { name: "LFS mode, cost-benefit cleaner", kind: Kind::LfsCostBenefit, stands_for: None },
     Contestant { name: "ext4, log of 32 MiB", kind: Kind::Ext4, stands_for: Some(3) },
 ];
 

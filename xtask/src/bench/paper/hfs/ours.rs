@@ -34,11 +34,6 @@ fn drive(name: &str) -> io::Result<Drive> {
 const LFS: &str = "LFS mode";
 
 fn name_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::LfsGreedy => return "LFS mode, greedy cleaner",
-        Kind::LfsCostBenefit => return "LFS mode, cost-benefit cleaner",
-        _ => {}
-    }
     CONTESTANTS.iter().find(|contestant| contestant.kind == kind).map_or("", |contestant| contestant.name)
 }
 

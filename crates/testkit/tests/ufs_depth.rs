@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What inodes say of their depth in the tree, and what lies between the maps of a cylinder group: fsck_ffs corrects the one in silence, and asks about the other.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use fsmend_engine::Severity;
+use fsmend_testkit::ufs::checked::{check, codes, folder, plan, with};
+use fsmend_testkit::ufs::{Image, Maker, Shape, peers};
+use fsmend_ufs_check::rows;
+use fsmend_ufs_format::ByteOrder;
+
+fn depth_of(bytes: &[u8], inode: u32) -> u32 {
+    Image::open(bytes.to_vec()).unwrap().record(inode).depth()
+}
+
+/// What is left after a repair: nothing for us, and nothing for fsck_ffs, not even the offer to track depths.
+fn mended(image: &Image, shape: &Shape) -> Vec<u8> {
+    let repair = plan(&image.bytes, 2);
+    assert!(repair.is_clean(), "{shape:?}: {:?}", codes(&repair.left));
+    let repaired = with(&image.bytes, &repair.changes);
+    assert_eq!(codes(&check(&repaired, 1)), [""; 0], "{shape:?}");
+    if shape.order == ByteOrder::Little
+        && let Some(answer) = peers::finds(&repaired, &folder("depth")).unwrap()
+    {
+        assert!(answer.is_clean() && !answer.printed.contains("TRACK DIRECTORY"), "{}", answer.printed);
+    }
+    repaired
+}
+
+#[test]
+fn a_wrong_depth_is_noted_and_corrected() {
+    for shape in Shape::all() {
+        let mut image = Maker::filled(shape).finish();
+        assert_eq!(codes(&check(&image.bytes, 2)), [""; 0]);
+        let (inner, deepest) = (image.inode("/d/e"), image.inode("/d/e/f"));
+        assert_eq!((depth_of(&image.bytes, inner), depth_of(&image.bytes, deepest)), (2, 3));
+        for wrong in [40, 300] {
+            image.amend_inode(inner, |record| record.set_depth(wrong));
+            let found = check(&image.bytes, 2);
+            assert_eq!(codes(&found), [rows::DEPTH.code], "{shape:?}");
+            assert!(found.findings.iter().all(|problem| problem.row.severity == Severity::Note));
+            assert_eq!(depth_of(&mended(&image, &shape), inner), 2);
+        }
+        // Of what is not tracked nothing is said, nor of what is no depth in most inodes.
+        image.amend_inode(inner, |record| record.set_depth(0));
+        assert_eq!(codes(&check(&image.bytes, 2)), [""; 0], "{shape:?}");
+        for path in ["/d", "/d/e", "/d/e/f", "/many"] {
+            image.amend(path, |record| record.set_depth(0x0102_0304));
+        }
+        assert_eq!(codes(&check(&image.bytes, 2)), [""; 0], "{shape:?}");
+    }
+}
+
+#[test]
+fn what_moves_to_lost_and_found_gets_the_depth_of_its_place() {
+    for shape in Shape::all() {
+        let mut image = Maker::filled(shape).finish();
+        let (moved, below) = (image.inode("/d/e"), image.inode("/d/e/f"));
+        image.remove_name("/d", "e");
+        let repaired = mended(&image, &shape);
+        let home = Image::open(repaired.clone()).unwrap().inode("/lost+found");
+        let depths = [home, moved, below].map(|inode| depth_of(&repaired, inode));
+        assert_eq!(depths, [1, 2, 3], "{shape:?}");
+    }
+}
+
+#[test]
+fn bytes_between_the_maps_are_cleared() {
+    let mut tried = 0;
+    for shape in Shape::all() {
+        let mut image = Maker::filled(shape).finish();
+        let geometry = image.geometry.clone();
+        let (start, length) = geometry.layout.fragment_map;
+        let behind = start + length;
+        // There is no gap where the map ends with a word.
+        if image.geometry.layout.cluster_sums + 4 <= behind {
+            continue;
+        }
+        tried += 1;
+        let at = (geometry.group_place(1) + behind) as usize;
+        image.bytes[at] = 0x5A;
+        image.amend_group(1, |_, _| {});
+        assert_eq!(codes(&check(&image.bytes, 2)), [rows::MAP_TAIL.code], "{shape:?}");
+        assert_eq!(mended(&image, &shape)[at], 0);
+    }
+    assert!(tried > 0);
+}
