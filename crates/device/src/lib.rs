@@ -43,7 +43,7 @@ pub use apply::{
     Applied, ApplyError, ApplyOptions, Control, FoundLog, LogContents, LogFile, LogOnDisk, LogState,
     Progress, Recovered, Step, Tested, Unrestored, Way, WriteTest, apply, close_write_test, create_log,
     create_log_in, end_write_test, find_logs, find_open_log, inspect_log, is_write_test, log_len,
-    overtaken_write_test, recover, remove_closed_logs, undo,
+    overtaken_write_test, recover, remove_closed_logs, scratch_in, undo,
 };
 pub use batch::{BatchReader, Coalesced, ReadBackend, Request, coalesce};
 pub use content::{Content, Mark, Recognise, Remedy, Trace, Whatever, foreign_mark, recognise};
@@ -61,7 +61,7 @@ pub use noted::Noted;
 pub use open::{OpenError, OpenErrorKind, OpenOptions, Opened, Skipped, Target, missing_permission, open};
 pub use overlay::{BlockCopy, Overlay};
 pub use partition::{Partition, partitions};
-pub use plan::{Condition, Differences, Plan, PlanBuilder, PlanError, PlannedBlock};
+pub use plan::{Condition, Differences, Plan, PlanBuilder, PlanError, PlanSpill, PlannedBlock};
 pub use qcow2::{Qcow2Device, WritableQcow2};
 pub use remembered::Remembered;
 pub use salvage::salvage;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a program brings along: the families that it knows, clocks, the name of the machine, folders for logs.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use fsmend_device::Pace;
+use fsmend_device::{Pace, scratch_in};
 
 use crate::family::Registry;
 
@@ -28,6 +29,11 @@ impl Environment {
         let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let state_folders = state_folders(rustix::process::geteuid().is_root(), variable);
         Environment { families, now, pace, node: node(), state_folders }
+    }
+
+    /// An empty file for the bytes of a large plan, which no name leads to, in the first of the state folders that takes one and has room for `room` bytes.
+    pub fn scratch(&self, room: u64) -> Option<File> {
+        self.state_folders.iter().find_map(|folder| scratch_in(folder, room).ok())
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{
     ApplyError, ApplyOptions, Control, Device, FoundLog, LogFile, LogOnDisk, OpenError, OpenOptions, Plan,
-    PlanBuilder, PlanError, Tested, Unrestored, Way, WritableDevice, WritableTarget, WriteError,
+    PlanBuilder, PlanError, PlanSpill, Tested, Unrestored, Way, WritableDevice, WritableTarget, WriteError,
     WriteErrorKind, WriteOptions, WriteTest, apply, create_log, create_log_in, end_write_test, inspect_log,
     is_write_test, log_len, open_writable, overtaken_write_test, recover, remove_closed_logs,
 };
@@ -273,7 +273,7 @@ impl Hold {
 
     /// The plan that writes `writes` to it. `identity` says who it is, `text` what is done.
     pub fn plan(&self, identity: &str, text: &str, writes: Writes<'_>) -> Result<Plan, Failure> {
-        plan(&self.environment, &*self.device(), identity, text, writes)
+        plan(&self.environment, &*self.device(), identity, text, writes, &PlanSpill::NONE)
     }
 
     /// The external journal that is written with a plan, if one is.
@@ -394,13 +394,14 @@ impl Hold {
     }
 }
 
-/// The plan that writes `writes` to the file system on `device`.
+/// The plan that writes `writes` to the file system on `device`. A large one is put into a file of `spill`.
 pub fn plan(
     environment: &Environment,
     device: &dyn Device,
     identity: &str,
     text: &str,
     Writes { changes, copies }: Writes<'_>,
+    spill: &PlanSpill<'_>,
 ) -> Result<Plan, Failure> {
     let family = environment.families.of(device);
     let (mark, rest) = family.keep_out(device, environment);
@@ -426,7 +427,7 @@ pub fn plan(
     let last = family.last(changes);
     let identity = identity.as_bytes();
     let builder = PlanBuilder { identity, text, changes, copies, marker: &marker, last: &last };
-    Plan::make(device, &builder).map_err(Failure::Plan)
+    Plan::make_within(device, &builder, spill).map_err(Failure::Plan)
 }
 
 fn is_apart(one: &Change, other: &Change) -> bool {

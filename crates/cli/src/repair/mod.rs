@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use fsmend_device::{Device, OpenOptions, Plan, ReadLimit, WriteOptions};
+use fsmend_device::{Device, OpenOptions, Plan, PlanSpill, ReadLimit, WriteOptions};
 use fsmend_engine::options::{Duplicates, RepairOptions, RepairPolicy};
 use fsmend_engine::pool::Mode;
 use fsmend_engine::repair::{Rest, Whole, Writes};
@@ -66,6 +66,9 @@ fn watch_signals(arguments: &RepairArgs) -> Watch {
         }
     })
 }
+
+/// A plan that is likely to take more than one part of so many of `--memory` is put into a file.
+const PLAN_SHARE: u64 = 8;
 
 /// What is to be repaired, opened.
 struct Work {
@@ -156,7 +159,12 @@ fn work(
     let with = (journal.clone(), &recovered_names);
     let text = plan_text(&target, work.start, &checked.report, &description, with);
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
-    let plan = hold::plan(&environment, &*work.device, &identity, &text, writes).map_err(Ending::Failed)?;
+    // Where nothing is written, no file is made either: the target may be mounted, and the folder lie on it.
+    let reads_only = arguments.dry_run || arguments.plan.is_some();
+    let above = if reads_only { u64::MAX } else { check.memory / PLAN_SHARE };
+    let spill = PlanSpill { above, file: &|room| environment.scratch(room) };
+    let plan =
+        hold::plan(&environment, &*work.device, &identity, &text, writes, &spill).map_err(Ending::Failed)?;
     let is_sound = plan.is_empty() && is_clean;
     let is_damaged = checked.report.is_damaged();
     drop(watch);
@@ -197,7 +205,8 @@ fn work(
     let (found, later) = (Report::new(found.findings), Report::new(later));
     let description = Description::new(&found, &later, files, remedies);
     let text = plan_text(&target, work.start, &found, &description, (journal, &recovered_names));
-    let plan = hold::plan(&environment, &*work.device, &identity, &text, writes).map_err(Ending::Failed)?;
+    let plan =
+        hold::plan(&environment, &*work.device, &identity, &text, writes, &spill).map_err(Ending::Failed)?;
     show.rest(&description, &plan);
     Ok(Ending::WrittenInPart(write(arguments, &work, &plan, cancel)?))
 }

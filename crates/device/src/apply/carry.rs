@@ -115,7 +115,7 @@ impl Carrier<'_> {
         let mut run = 0..0;
         for (at, entry) in chunk.iter().enumerate().filter(|(_, entry)| self.takes(entry)) {
             let len = self.log.plan.block_len(entry);
-            self.make_image(entry, &mut images[at * BLOCK_BYTES..][..len]);
+            self.make_image(entry, &mut images[at * BLOCK_BYTES..][..len])?;
             if run.end != at || run.is_empty() || chunk[at - 1].index + 1 != entry.index {
                 self.write_run(&chunk[run.clone()], &images[run.start * BLOCK_BYTES..])?;
                 run.start = at;
@@ -131,11 +131,23 @@ impl Carrier<'_> {
         self.target.write_at(first.offset(), &images[..len]).map_err(ApplyError::Write)
     }
 
-    fn make_image(&self, entry: &Entry, before: &mut [u8]) {
+    /// A plan that cannot be read any more, or not as it was made, stops the work like a target that cannot be written: the log has another copy of it.
+    fn make_image(&self, entry: &Entry, before: &mut [u8]) -> Result<(), ApplyError> {
+        let plan = &self.log.plan;
+        let failed = |why: &dyn std::fmt::Display| {
+            ApplyError::Write(WriteError::io(
+                entry.offset(),
+                BLOCK_BYTES as u64,
+                format!("the plan cannot be read: {why}"),
+            ))
+        };
         match (self.step, self.direction) {
-            (Step::Mark, _) => self.log.plan.make_marker(entry, before),
-            (_, Direction::Forward) => self.log.plan.make_after(entry, before),
-            (_, Direction::Back) => {}
+            (Step::Mark, _) => plan.make_marker(entry, before).map_err(|error| failed(&error)),
+            (_, Direction::Forward) => {
+                plan.make_after(entry, before).map_err(|error| failed(&error))?;
+                if plan.is_after(entry, before) { Ok(()) } else { Err(failed(&"its bytes have changed")) }
+            }
+            (_, Direction::Back) => Ok(()),
         }
     }
 

@@ -12,7 +12,7 @@ use super::layout::{
 use super::{ApplyError, Control, LogFile, Progress, Step};
 use crate::blocks::{BLOCK_BYTES, Sum, read_sectors};
 use crate::plan::{Entry, u64_at};
-use crate::{Device, Differences, Plan, WritableDevice};
+use crate::{Device, Differences, Plan, WritableDevice, WriteError};
 
 /// So many blocks are read and written at once.
 pub(super) const CHUNK_BLOCKS: usize = 256;
@@ -68,7 +68,7 @@ impl<'l> Log<'l> {
         let Begin { start, keep_undo, .. } = begin;
         let target_name = cut_name(begin.target_name);
         let header = Header {
-            plan_len: plan.as_bytes().len() as u64,
+            plan_len: plan.len(),
             block_count: plan.entries().len() as u64,
             start,
             keep_undo,
@@ -77,7 +77,8 @@ impl<'l> Log<'l> {
         let mut writer = Writer { file, at: 0, sum: Sum::new() };
         writer.write(&header.to_bytes())?;
         writer.skip_to(PLAN_AT)?;
-        writer.write(plan.as_bytes())?;
+        let failed = |error| ApplyError::LogNotWritten(WriteError::io(PLAN_AT, plan.len(), error));
+        plan.each_piece(failed, |piece| writer.write(piece))?;
         writer.skip_to(header.images_at())?;
         write_images(&mut writer, plan, target, control)?;
         let body = writer.sum.finish();
@@ -165,7 +166,7 @@ impl<'l> Log<'l> {
 
     /// Before-images of the blocks `first..` of the plan, each in a block of its own, as many as `buf` has room for.
     pub fn read_images(&self, first: usize, buf: &mut [u8]) -> Result<(), ApplyError> {
-        let images_at = images_at(self.plan.as_bytes().len() as u64);
+        let images_at = images_at(self.plan.len());
         self.file.read_at(images_at + first as u64 * BLOCK, buf).map_err(ApplyError::LogNotRead)
     }
 

@@ -33,7 +33,9 @@ use log::{Begin, Log};
 pub use error::ApplyError;
 pub use file::{LogFile, LogOnDisk};
 pub use layout::LogState;
-pub use places::{FoundLog, create_log, create_log_in, find_logs, find_open_log, remove_closed_logs};
+pub use places::{
+    FoundLog, create_log, create_log_in, find_logs, find_open_log, remove_closed_logs, scratch_in,
+};
 pub use recover::{LogContents, Recovered, Way, inspect_log, recover, undo};
 pub use write_test::{
     Tested, Unrestored, WriteTest, close_write_test, end_write_test, is_write_test, overtaken_write_test,
@@ -159,7 +161,7 @@ pub fn apply(
 /// Bytes that the log for `plan` takes.
 pub fn log_len(plan: &Plan) -> u64 {
     let images = (plan.entries().len() as u64).saturating_mul(BLOCK_BYTES as u64);
-    layout::images_at(plan.as_bytes().len() as u64).saturating_add(images)
+    layout::images_at(plan.len()).saturating_add(images)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! it is the contents that say whose log it is. A log is as good as an order to write: only those are followed that the user, the superuser or
 //! the owner of the target has made.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use super::recover::compare;
 use super::{LogFile, LogOnDisk};
 use crate::Device;
 use crate::plan::sync_folder_of;
+use rustix::fs::{Mode, OFlags};
 
 /// What the name of a log has behind that of its target.
 const SUFFIX: &str = ".fsmend-undo";
@@ -49,6 +50,18 @@ pub fn create_log(path: &Path, state_folder: &Path) -> io::Result<LogOnDisk> {
 pub fn create_log_in(folder: &Path, path: &Path) -> io::Result<LogOnDisk> {
     make_folder(folder)?;
     create_numbered(&folder.join(name_of(path)))
+}
+
+/// An empty file in `folder`, which is made if need be and must have room for `room` bytes. No name leads to the file: it is gone when it is closed, however the
+/// process ends.
+pub fn scratch_in(folder: &Path, room: u64) -> io::Result<File> {
+    make_folder(folder)?;
+    let free = rustix::fs::statvfs(folder)?;
+    if free.f_bavail.saturating_mul(free.f_frsize) < room {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
 /// The logs of the target at `path`, open or not, that lie where [`create_log`] puts them, by their names only.

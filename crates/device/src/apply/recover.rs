@@ -6,7 +6,7 @@ use super::layout::LogState;
 use super::log::{Log, begins_like_log};
 use super::{ApplyError, Control, LogFile};
 use crate::blocks::{BLOCK_BYTES, SECTOR_BYTES, read_sectors};
-use crate::{Device, Differences, Plan, WritableDevice};
+use crate::{Device, Differences, Plan, ReadError, ReadErrorKind, WritableDevice};
 
 /// Which way an interrupted repair is ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,6 +136,10 @@ fn finish(
     })
 }
 
+fn not_read(error: std::io::Error) -> ApplyError {
+    ApplyError::LogNotRead(ReadError { offset: 0, len: 0, kind: ReadErrorKind::Io(error.to_string()) })
+}
+
 /// How a target stands to a log.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
@@ -165,8 +169,8 @@ pub(super) fn compare(log: &Log<'_>, target: &dyn Device) -> Result<Standing, Ap
         log.read_images(number, &mut before)?;
         let before = &before[..len];
         let [mut after, mut marked] = [before.to_vec(), before.to_vec()];
-        plan.make_after(entry, &mut after);
-        plan.make_marker(entry, &mut marked);
+        plan.make_after(entry, &mut after).map_err(not_read)?;
+        plan.make_marker(entry, &mut marked).map_err(not_read)?;
         let known = |sector: usize| {
             let is = |image: &[u8]| sector_of(image, sector) == sector_of(found, sector);
             unreadable.has(sector) || entry.is_unreadable || is(before) || is(&after) || is(&marked)

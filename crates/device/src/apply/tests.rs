@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use super::*;
 use crate::testing::TempFile;
-use crate::{Condition, Device, OpenOptions, PlanBuilder, WritableMemory, WriteOptions, open_writable};
+use crate::{
+    Condition, Device, OpenOptions, PlanBuilder, PlanSpill, WritableMemory, WriteOptions, open_writable,
+};
 
 /// A folder of its own for each test.
 struct Folder(PathBuf);
@@ -50,13 +54,16 @@ fn options() -> ApplyOptions<'static> {
 
 /// A plan with a marker, blocks far apart, and the odd end of the device; and the bytes it leads to.
 fn plan(device: &dyn Device) -> (Plan, Vec<u8>) {
+    plan_within(device, &PlanSpill::NONE)
+}
+
+fn plan_within(device: &dyn Device, spill: &PlanSpill<'_>) -> (Plan, Vec<u8>) {
     let mut changes = vec![(1030, vec![0xAA; 20]), (5000, vec![1; 9000])];
     changes.extend((10..1000).map(|block| (block * 8192 + 17, vec![block as u8; 3])));
     changes.push((device.len() - 1, vec![0x55]));
     let marker = [(1024, vec![0xEE; 1024])];
-    let plan =
-        Plan::make(device, &PlanBuilder { changes: &changes, marker: &marker, ..PlanBuilder::default() })
-            .unwrap();
+    let builder = PlanBuilder { changes: &changes, marker: &marker, ..PlanBuilder::default() };
+    let plan = Plan::make_within(device, &builder, spill).unwrap();
     let mut after = vec![0; device.len() as usize];
     device.read_at(0, &mut after).unwrap();
     for (at, bytes) in changes {
@@ -90,6 +97,42 @@ fn a_plan_is_carried_out_and_taken_back_byte_for_byte() {
     assert!(matches!(undo(&log, &device, false, control), Ok(Recovered::TakenBack { .. })));
     assert!(device.bytes() == image(9_000_100));
     assert_eq!(undo(&log, &device, false, control), Err(ApplyError::NothingToUndo(LogState::Undone)));
+}
+
+#[test]
+fn a_plan_in_a_file_that_changes_writes_nothing_wrong() {
+    let (folder, device) = (Folder::new("spilled"), WritableMemory::new("target", image(9_000_100)));
+    let place = folder.0.join("plan");
+    let file = File::options().read(true).write(true).create_new(true).open(&place).unwrap();
+    let held = plan(&device).0;
+    let spill = PlanSpill { above: 0, file: &|_| file.try_clone().ok() };
+    let (plan, after) = plan_within(&device, &spill);
+    assert_eq!(plan.bytes().unwrap(), held.bytes().unwrap());
+    let spoil = |byte: u8| file.write_all_at(&[byte; 3], held.len() - 11).unwrap();
+    // Before the log has its copy, the target stays as it is.
+    let right = held.bytes().unwrap()[held.len() as usize - 11];
+    spoil(!right);
+    let applied = apply(&plan, &device, &folder.log(), &options());
+    assert!(matches!(applied, Err(ApplyError::LogNotWritten(_))), "{applied:?}");
+    assert!(device.bytes() == image(9_000_100));
+    // Later, the next run finishes from the log.
+    let (plan, _) = plan_within(&device, &spill);
+    let stop = AtomicBool::new(false);
+    let spoil_late = |progress: Progress| {
+        if progress.step == Step::Mark {
+            spoil(!right);
+        }
+    };
+    let control = Control::new(&stop, &spoil_late);
+    let log = folder.log();
+    let applied = apply(&plan, &device, &log, &ApplyOptions { control, ..options() });
+    assert!(
+        matches!(&applied, Err(ApplyError::Write(error)) if error.to_string().contains("the plan")),
+        "{applied:?}"
+    );
+    let recovered = recover(&log, &device, Way::AsBegun, false, Control::unattended());
+    assert!(matches!(recovered, Ok(Recovered::Finished { .. })), "{recovered:?}");
+    assert!(device.bytes() == after);
 }
 
 #[test]

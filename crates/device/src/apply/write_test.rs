@@ -255,7 +255,7 @@ fn write_patterns(
     let mut failed = BTreeSet::new();
     for (number, entry) in log.plan.entries().iter().enumerate().filter(|(_, entry)| entry.is_marked()) {
         let mut block = image(log, number, entry)?;
-        log.plan.make_marker(entry, &mut block);
+        log.plan.make_marker(entry, &mut block).map_err(no_plan)?;
         write_through(target, entry.offset(), &block, &mut failed);
     }
     if let Some(at) = failed.first() {

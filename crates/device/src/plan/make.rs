@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a plan is made: from the target as it is and the bytes that are to change.
 
-use super::parse::{BlockHeader, Header};
-use super::runs::{append_difference, append_run};
-use super::{Plan, PlanError};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use super::data::{Data, sum_of};
+use super::parse::{BLOCK_HEADER_BYTES, BlockHeader, Header};
+use super::runs::{Runs, append_difference, append_run};
+use super::{Entry, Plan, PlanError};
 use crate::blocks::{BLOCK_BYTES, block_len, checksum, read_sectors};
 use crate::{BlockCopy, Device, check_bounds};
 
@@ -12,6 +18,9 @@ const BLOCKS_AT_ONCE: usize = 64;
 
 /// What a block of a plan takes beside the changed bytes: its header, and those of a few runs.
 const LIKELY_BLOCK_BYTES: usize = 64;
+
+/// So much is gathered for one write to the file.
+const GATHERED_MAX: usize = 256 << 10;
 
 /// What a plan is made from.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,14 +40,36 @@ pub struct PlanBuilder<'d> {
     pub last: &'d [(u64, u64)],
 }
 
+/// Where the bytes of a large plan go, so that they do not stand in memory.
+pub struct PlanSpill<'s> {
+    /// A plan that is likely to have more bytes than this is put into a file.
+    pub above: u64,
+    /// An empty file that no name leads to, where there is room for so many bytes.
+    pub file: &'s dyn Fn(u64) -> Option<File>,
+}
+
+impl PlanSpill<'_> {
+    /// All plans stand in memory.
+    pub const NONE: PlanSpill<'static> = PlanSpill { above: u64::MAX, file: &|_| None };
+}
+
 impl Plan {
     /// The plan that makes the changes of `builder` to `device` as it is now. Changes that change nothing are left out; if none
     /// is left, the plan is empty and writes no marker either.
     pub fn make(device: &dyn Device, builder: &PlanBuilder<'_>) -> Result<Plan, PlanError> {
+        Plan::make_within(device, builder, &PlanSpill::NONE)
+    }
+
+    /// The same plan. The bytes of a large one are put into a file of `spill`, if there is one and it takes them, and stand in memory otherwise.
+    pub fn make_within(
+        device: &dyn Device,
+        builder: &PlanBuilder<'_>,
+        spill: &PlanSpill<'_>,
+    ) -> Result<Plan, PlanError> {
         check_writes(builder.changes, device.len())?;
         check_copies(builder.copies, device.len())?;
         check_writes(builder.marker, device.len())?;
-        let mut header = Header {
+        let header = Header {
             target_len: device.len(),
             block_count: 0,
             identity: builder.identity,
@@ -47,38 +78,115 @@ impl Plan {
         let touched = touched_blocks(builder);
         let changed: usize = builder.changes.iter().map(|(_, bytes)| bytes.len()).sum();
         let copied = builder.copies.iter().map(|copy| copy.len).sum::<u64>().min(Plan::BYTES_MAX) as usize;
-        // As much as a plan is likely to take: one that grows would be there twice.
-        let mut bytes =
-            Vec::with_capacity(header.len() + changed + copied + touched.len() * LIKELY_BLOCK_BYTES);
-        bytes.resize(header.len(), 0);
-        let mut maker = Maker { device, builder, bytes, count: 0, has_changes: false };
-        for neighbours in touched.chunk_by(|a, b| a + 1 == *b) {
-            neighbours.chunks(BLOCKS_AT_ONCE).try_for_each(|part| maker.add_blocks(part))?;
+        let likely = header.len() + changed + copied + touched.len() * LIKELY_BLOCK_BYTES;
+        // Its log holds the plan once more, and the blocks as they are. That it has room is more important.
+        let room = 2 * likely as u64 + (touched.len() * BLOCK_BYTES) as u64;
+        if likely as u64 > spill.above
+            && let Some(file) = (spill.file)(room)
+        {
+            match spilled(device, builder, &header, &touched, file) {
+                // There may be memory where there is no room in files.
+                Err(PlanError::Io(_)) => {}
+                made => return made,
+            }
         }
-        if maker.has_changes {
-            header.block_count = maker.count;
-        } else {
+        // As much as a plan is likely to take: one that grows would be there twice.
+        let mut bytes = Vec::with_capacity(likely);
+        bytes.resize(header.len(), 0);
+        let mut maker = Maker::new(device, builder, bytes);
+        maker.add_all(&touched, |_| Ok(()))?;
+        if !maker.has_changes {
             maker.bytes.truncate(header.len());
         }
-        Plan::parse(header.enclose(maker.bytes)?)
+        Plan::parse(Header { block_count: maker.block_count(), ..header }.enclose(maker.bytes)?)
     }
+}
+
+/// A plan whose bytes are in `file`.
+fn spilled(
+    device: &dyn Device,
+    builder: &PlanBuilder<'_>,
+    header: &Header<'_>,
+    touched: &[u64],
+    file: File,
+) -> Result<Plan, PlanError> {
+    let failed = |error: io::Error| PlanError::Io(error.to_string());
+    let blocks_at = header.len() as u64;
+    let mut at = blocks_at;
+    let mut write = |bytes: &mut Vec<u8>, least: usize| {
+        if bytes.len() >= least {
+            file.write_all_at(bytes, at).map_err(failed)?;
+            at += bytes.len() as u64;
+            bytes.clear();
+        }
+        Ok(at)
+    };
+    let mut maker = Maker::new(device, builder, Vec::new());
+    maker.entries = Some((blocks_at, Vec::new()));
+    maker.add_all(touched, |bytes| write(bytes, GATHERED_MAX).map(drop))?;
+    let mut bytes = std::mem::take(&mut maker.bytes);
+    let mut len = write(&mut bytes, 1)?;
+    let entries = if maker.has_changes {
+        maker.entries.take().map_or_else(Vec::new, |(_, entries)| entries)
+    } else {
+        len = blocks_at;
+        Vec::new()
+    };
+    let front = Header { block_count: maker.block_count(), ..*header }.front(len)?;
+    file.write_all_at(&front, 0).map_err(failed)?;
+    let sum = sum_of(&file, len).map_err(failed)?;
+    file.write_all_at(&sum.to_le_bytes(), len).map_err(failed)?;
+    Ok(Plan {
+        data: Data::Spilled { front, file: Arc::new(file), body_len: len, sum },
+        target_len: header.target_len,
+        identity_len: header.identity.len(),
+        text_len: header.text.len(),
+        entries,
+    })
 }
 
 struct Maker<'m> {
     device: &'m dyn Device,
     builder: &'m PlanBuilder<'m>,
-    /// Room for the header, and the blocks so far, as they are saved.
+    /// Room for the header, and the blocks so far, as they are saved; or those that have not been written to the file.
     bytes: Vec<u8>,
+    /// Where the next block will stand in the plan, and the index so far, if it is not read from the bytes afterwards.
+    entries: Option<(u64, Vec<Entry>)>,
+    len: u64,
     count: u64,
     has_changes: bool,
 }
 
-impl Maker<'_> {
+impl<'m> Maker<'m> {
+    fn new(device: &'m dyn Device, builder: &'m PlanBuilder<'m>, bytes: Vec<u8>) -> Self {
+        Maker { device, builder, bytes, entries: None, len: 0, count: 0, has_changes: false }
+    }
+
+    /// Adds all blocks; `write` is called now and then with the bytes so far, and may take them.
+    fn add_all(
+        &mut self,
+        touched: &[u64],
+        mut write: impl FnMut(&mut Vec<u8>) -> Result<(), PlanError>,
+    ) -> Result<(), PlanError> {
+        for neighbours in touched.chunk_by(|a, b| a + 1 == *b) {
+            for part in neighbours.chunks(BLOCKS_AT_ONCE) {
+                self.add_blocks(part)?;
+                write(&mut self.bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of blocks of the plan: none, where nothing would change.
+    fn block_count(&self) -> u64 {
+        if self.has_changes { self.count } else { 0 }
+    }
+
     /// Adds blocks that lie one behind the other. Fails where what is to be copied cannot be read any more.
     fn add_blocks(&mut self, indices: &[u64]) -> Result<(), PlanError> {
         let (Some(first), Some(last)) = (indices.first(), indices.last()) else { return Ok(()) };
-        if self.bytes.len() as u64 > Plan::BYTES_MAX {
-            return Err(PlanError::TooLarge { len: self.bytes.len() as u64, max: Plan::BYTES_MAX });
+        if self.len > Plan::BYTES_MAX {
+            return Err(PlanError::TooLarge { len: self.len, max: Plan::BYTES_MAX });
         }
         let len = (indices.len() - 1) * BLOCK_BYTES + block_len(*last, self.device.len());
         let start = first * BLOCK_BYTES as u64;
@@ -117,6 +225,15 @@ impl Maker<'_> {
         let markers = marked.map_or(0, |marked| append_image(before, &marked, unreadable, &mut marker_runs));
         let (before, after) = (checksum(before), checksum(after));
         let header = BlockHeader { index, before, after, is_last, unreadable, changes, markers };
+        if let Some((at, entries)) = &mut self.entries {
+            let changed = Runs::new(&runs, changes).map(|(_, bytes)| bytes.len() as u32).sum();
+            let runs_len = runs.len() + marker_runs.len();
+            let runs_at = *at as usize + BLOCK_HEADER_BYTES;
+            let runs_of = (runs_at, runs_len as u32, changed);
+            entries.push(header.entry(runs_of));
+            *at = (runs_at + runs_len) as u64;
+        }
+        self.len += (BLOCK_HEADER_BYTES + runs.len() + marker_runs.len()) as u64;
         self.bytes.extend_from_slice(&header.to_bytes());
         self.bytes.append(&mut runs);
         self.bytes.append(&mut marker_runs);

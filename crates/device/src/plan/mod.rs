@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A plan: everything that a repair writes, made for one target in one condition, and fit to be kept in a file.
 //!
-//! Byte by byte it stands in `docs/formats/plan-and-log.md`. A plan is held in the form in which it is saved, with an index of
-//! its blocks; what is parsed is either right in every respect or refused.
+//! Byte by byte it stands in `docs/formats/plan-and-log.md`. A plan is held in the form in which it is saved (a large one in a file, see
+//! [`Plan::make_within`]), with an index of its blocks; what is parsed is either right in every respect or refused.
 
+mod data;
 mod make;
 mod parse;
 mod runs;
 mod save;
 
-use std::fmt;
+use std::borrow::Cow;
+use std::{fmt, io};
 
 use crate::blocks::{BLOCK_BYTES, block_len, checksum, read_sectors};
 use crate::{Device, ReadError};
 
-pub use make::PlanBuilder;
+use data::Data;
+pub use make::{PlanBuilder, PlanSpill};
 pub(crate) use parse::u64_at;
 use runs::Runs;
 pub(crate) use save::sync_folder_of;
@@ -23,7 +26,7 @@ pub(crate) use save::sync_folder_of;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The plan as it is saved.
-    bytes: Vec<u8>,
+    data: Data,
     target_len: u64,
     identity_len: usize,
     text_len: usize,
@@ -43,6 +46,10 @@ pub(crate) struct Entry {
     pub is_unreadable: bool,
     /// Where in the plan its runs stand: those of the after-image, and then those of the marker.
     runs_at: usize,
+    /// Bytes of these runs.
+    runs_len: u32,
+    /// Bytes of the after-image that the runs hold.
+    changed: u32,
     changes: u16,
     markers: u16,
 }
@@ -150,12 +157,26 @@ impl fmt::Display for Differences {
 }
 
 impl Plan {
-    /// Longer plans are not made and not read: they are held in memory.
+    /// Longer plans are not made and not read.
     pub const BYTES_MAX: u64 = 1 << 30;
 
     /// The plan as it is saved.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
+    pub fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
+        self.data.part(0, usize::try_from(self.len()).unwrap_or(usize::MAX))
+    }
+
+    /// How many bytes the plan has as it is saved.
+    pub fn len(&self) -> u64 {
+        self.data.len()
+    }
+
+    /// The same bytes, piece by piece; `failed` says what a piece that cannot be read comes to.
+    pub(crate) fn each_piece<E>(
+        &self,
+        failed: impl Fn(io::Error) -> E,
+        take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.data.each_piece(failed, take)
     }
 
     /// Length of the target that the plan was made for.
@@ -165,12 +186,12 @@ impl Plan {
 
     /// What the maker of the plan said about who the target is.
     pub fn identity(&self) -> &[u8] {
-        &self.bytes[parse::HEADER_BYTES..][..self.identity_len]
+        &self.data.front()[parse::HEADER_BYTES..][..self.identity_len]
     }
 
     /// What the maker of the plan said about what is repaired and lost.
     pub fn text(&self) -> &str {
-        let bytes = &self.bytes[parse::HEADER_BYTES + self.identity_len..][..self.text_len];
+        let bytes = &self.data.front()[parse::HEADER_BYTES + self.identity_len..][..self.text_len];
         str::from_utf8(bytes).unwrap_or_default()
     }
 
@@ -184,7 +205,7 @@ impl Plan {
         self.entries.iter().map(|entry| PlannedBlock {
             offset: entry.offset(),
             len: self.block_len(entry) as u64,
-            changed_bytes: self.changes(entry).map(|(_, bytes)| bytes.len() as u64).sum(),
+            changed_bytes: u64::from(entry.changed),
             before: entry.before,
             after: entry.after,
             is_last: entry.is_last,
@@ -242,19 +263,23 @@ impl Plan {
     }
 
     /// Turns a before-image into the after-image.
-    pub(crate) fn make_after(&self, entry: &Entry, block: &mut [u8]) {
-        lay_over(self.changes(entry), block);
+    pub(crate) fn make_after(&self, entry: &Entry, block: &mut [u8]) -> io::Result<()> {
+        let runs = self.runs(entry)?;
+        lay_over(Runs::new(&runs, entry.changes), block);
+        Ok(())
     }
 
     /// Turns a before-image into that of the marked block.
-    pub(crate) fn make_marker(&self, entry: &Entry, block: &mut [u8]) {
-        let mut runs = self.changes(entry);
+    pub(crate) fn make_marker(&self, entry: &Entry, block: &mut [u8]) -> io::Result<()> {
+        let runs = self.runs(entry)?;
+        let mut runs = Runs::new(&runs, entry.changes);
         runs.by_ref().for_each(drop);
         lay_over(runs.followed_by(entry.markers), block);
+        Ok(())
     }
 
-    fn changes(&self, entry: &Entry) -> Runs<'_> {
-        Runs::new(&self.bytes[entry.runs_at..], entry.changes)
+    fn runs(&self, entry: &Entry) -> io::Result<Cow<'_, [u8]>> {
+        self.data.part(entry.runs_at, entry.runs_len as usize)
     }
 }
 

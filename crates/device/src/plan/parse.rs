@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bytes of a plan: header, identity, text, blocks, checksum. See `docs/formats/plan-and-log.md`.
 
+use super::data::Data;
 use super::runs::Runs;
 use super::{Entry, Plan, PlanError};
 use crate::blocks::{BLOCK_BYTES, block_len, checksum};
@@ -18,7 +19,7 @@ pub(super) const HEADER_BYTES: usize = 64;
 const HEADER_SUMMED: usize = 56;
 
 /// Bytes of a block before its runs.
-const BLOCK_HEADER_BYTES: usize = 32;
+pub(super) const BLOCK_HEADER_BYTES: usize = 32;
 
 /// The checksum at the end.
 const TRAILER_BYTES: usize = 8;
@@ -46,12 +47,20 @@ impl Header<'_> {
     /// The whole plan: `bytes` has [`Header::len`] bytes for what stands before the blocks, and the blocks behind them. They are not copied, as there
     /// may be many.
     pub fn enclose(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, PlanError> {
+        let front = self.front(bytes.len() as u64)?;
+        bytes[..front.len()].copy_from_slice(&front);
+        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+        Ok(bytes)
+    }
+
+    /// What stands before the blocks, where both together have `len` bytes.
+    pub fn front(&self, len: u64) -> Result<Vec<u8>, PlanError> {
         if self.identity.len() > IDENTITY_BYTES_MAX {
             return Err(PlanError::Format("the identity is too long"));
         }
-        let len = bytes.len() + TRAILER_BYTES;
-        if len as u64 > Plan::BYTES_MAX {
-            return Err(PlanError::TooLarge { len: len as u64, max: Plan::BYTES_MAX });
+        let len = len + TRAILER_BYTES as u64;
+        if len > Plan::BYTES_MAX {
+            return Err(PlanError::TooLarge { len, max: Plan::BYTES_MAX });
         }
         let mut front = Vec::with_capacity(self.len());
         front.extend_from_slice(MAGIC);
@@ -61,13 +70,11 @@ impl Header<'_> {
         front.extend_from_slice(&self.block_count.to_le_bytes());
         front.extend_from_slice(&(self.identity.len() as u64).to_le_bytes());
         front.extend_from_slice(&(self.text.len() as u64).to_le_bytes());
-        front.extend_from_slice(&(len as u64).to_le_bytes());
+        front.extend_from_slice(&len.to_le_bytes());
         front.extend_from_slice(&checksum(&front).to_le_bytes());
         front.extend_from_slice(self.identity);
         front.extend_from_slice(self.text.as_bytes());
-        bytes[..front.len()].copy_from_slice(&front);
-        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
-        Ok(bytes)
+        Ok(front)
     }
 }
 
@@ -96,6 +103,23 @@ impl BlockHeader {
         bytes
     }
 
+    /// The block in the index: where its runs stand in the plan, how many bytes they have, and how many of those are of the after-image.
+    pub fn entry(&self, (runs_at, runs_len, changed): (usize, u32, u32)) -> Entry {
+        let BlockHeader { index, before, after, is_last, unreadable, changes, markers } = *self;
+        Entry {
+            index,
+            before,
+            after,
+            is_last,
+            is_unreadable: unreadable,
+            runs_at,
+            runs_len,
+            changed,
+            changes,
+            markers,
+        }
+    }
+
     fn parse(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Result<Self, PlanError> {
         let flags = u16_at(bytes, 24);
         if flags & !(FLAG_LAST | FLAG_UNREADABLE) != 0 || u16_at(bytes, 30) != 0 {
@@ -122,7 +146,7 @@ impl Plan {
         let entries = parse_blocks(blocks, blocks_at, &header)?;
         let (target_len, identity_len, text_len) =
             (header.target_len, header.identity.len(), header.text.len());
-        Ok(Plan { bytes, target_len, identity_len, text_len, entries })
+        Ok(Plan { data: Data::Held(bytes), target_len, identity_len, text_len, entries })
     }
 
     /// Whether `start`, the first bytes of a file, are those of a plan.
@@ -176,16 +200,8 @@ fn parse_blocks(mut bytes: &[u8], at: usize, header: &Header<'_>) -> Result<Vec<
             return Err(PlanError::Format("its blocks are out of order or out of the target"));
         }
         let behind = check_runs(&block, rest, len).ok_or(PlanError::Format("a block is damaged"))?;
-        entries.push(Entry {
-            index: block.index,
-            before: block.before,
-            after: block.after,
-            is_last: block.is_last,
-            is_unreadable: block.unreadable,
-            runs_at: end - rest.len(),
-            changes: block.changes,
-            markers: block.markers,
-        });
+        let changed = Runs::new(rest, block.changes).map(|(_, bytes)| bytes.len() as u32).sum();
+        entries.push(block.entry((end - rest.len(), (rest.len() - behind.len()) as u32, changed)));
         bytes = behind;
     }
     if !bytes.is_empty() || entries.len() as u64 != header.block_count {

@@ -13,11 +13,17 @@ impl Plan {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.new", std::process::id()));
         let beside = path.with_file_name(name);
-        let saved = write_new(&beside, self.as_bytes()).and_then(|()| fs::rename(&beside, path));
+        let saved = self.write_new(&beside).and_then(|()| fs::rename(&beside, path));
         if saved.is_err() {
             let _ = fs::remove_file(&beside);
         }
         saved.and_then(|()| sync_folder_of(path)).map_err(|error| PlanError::Io(error.to_string()))
+    }
+
+    fn write_new(&self, path: &Path) -> io::Result<()> {
+        let mut file = File::options().write(true).create_new(true).open(path)?;
+        self.each_piece(|error| error, |piece| file.write_all(piece))?;
+        file.sync_all()
     }
 
     /// The plan in the file `path`, if that has at most `bytes_max` bytes, and [`Plan::BYTES_MAX`].
@@ -37,12 +43,6 @@ impl Plan {
             .map_err(io)?;
         Plan::parse(bytes)
     }
-}
-
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 /// Makes the entry of `path` in its folder durable.

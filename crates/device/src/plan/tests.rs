@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
 use proptest::collection::vec;
 use proptest::prelude::{any, proptest};
 
@@ -36,8 +39,8 @@ fn a_plan_tells_what_it_was_made_from() {
     assert_eq!(blocks, [(0, 4096, true), (4096, 4096, false), (8192, 4096, true), (16_384, 3616, false)]);
     assert_eq!(plan.blocks().map(|block| block.changed_bytes).collect::<Vec<_>>(), [0, 5, 2, 1]);
     assert_eq!(plan.bytes_to_write(), 4096 * 4 + 3616);
-    assert_eq!(Plan::parse(plan.as_bytes().to_vec()).unwrap(), plan);
-    assert!(plan.as_bytes().len() < 350, "it holds what changes and not more");
+    assert_eq!(Plan::parse(plan.bytes().unwrap().to_vec()).unwrap(), plan);
+    assert!(plan.len() < 350, "it holds what changes and not more");
 }
 
 #[test]
@@ -112,11 +115,11 @@ fn blocks_that_cannot_be_read_are_written_in_full() {
 #[test]
 fn every_damaged_byte_is_noticed() {
     let plan = plan_of(&device(20_000), &[(5000, vec![1; 3]), (19_999, vec![3])]);
-    for at in 0..plan.as_bytes().len() {
-        let mut bytes = plan.as_bytes().to_vec();
+    for at in 0..plan.bytes().unwrap().len() {
+        let mut bytes = plan.bytes().unwrap().to_vec();
         bytes[at] ^= 0x10;
         assert!(matches!(Plan::parse(bytes), Err(PlanError::Format(_))), "byte {at}");
-        assert!(matches!(Plan::parse(plan.as_bytes()[..at].to_vec()), Err(PlanError::Format(_))));
+        assert!(matches!(Plan::parse(plan.bytes().unwrap()[..at].to_vec()), Err(PlanError::Format(_))));
     }
 }
 
@@ -126,7 +129,7 @@ proptest! {
         flips in vec((any::<usize>(), any::<u8>()), 0..8), cut in any::<usize>(), seal in any::<bool>()
     ) {
         let plan = plan_of(&device(20_000), &[(5000, vec![1; 3]), (8190, vec![2; 4]), (19_999, vec![3])]);
-        let mut bytes = plan.as_bytes().to_vec();
+        let mut bytes = plan.bytes().unwrap().to_vec();
         for (at, flip) in flips {
             let at = at % bytes.len();
             bytes[at] ^= flip;
@@ -139,8 +142,8 @@ proptest! {
             let mut block = vec![0; 4096];
             for entry in plan.entries() {
                 let block = &mut block[..plan.block_len(entry)];
-                plan.make_marker(entry, block);
-                plan.make_after(entry, block);
+                plan.make_marker(entry, block).unwrap();
+                plan.make_after(entry, block).unwrap();
             }
             let _ = plan.compare(&device(20_000));
         }
@@ -168,4 +171,67 @@ fn a_plan_survives_its_file() {
     assert_eq!(Plan::load(file.path(), 1 << 20).unwrap(), plan);
     assert!(matches!(Plan::load(file.path(), 100), Err(PlanError::TooLarge { max: 100, .. })));
     assert!(matches!(Plan::load(std::path::Path::new("/"), 100), Err(PlanError::Format(_))));
+}
+
+/// A file as the place for every plan.
+const SPILL: PlanSpill<'_> = PlanSpill { above: 0, file: &|_| Some(unnamed_file()) };
+
+fn unnamed_file() -> File {
+    let place = TempFile::new("spilled", &[]);
+    File::options().read(true).write(true).open(place.path()).unwrap()
+}
+
+#[test]
+fn a_large_plan_in_a_file_is_the_same_plan() {
+    let device = MemoryDevice::new("target", (0..24 << 20).map(|at: u32| (at / 4096) as u8).collect());
+    let changes = [(5000, vec![0xFF; 9000]), (20 << 20, vec![0xEE; 70_000])];
+    let copies = [BlockCopy { from: 0, to: 4 << 20, len: 6 << 20 }];
+    let marker = [(1024, vec![9; 8])];
+    let builder = PlanBuilder {
+        identity: b"who",
+        text: "what",
+        changes: &changes,
+        copies: &copies,
+        marker: &marker,
+        ..PlanBuilder::default()
+    };
+    let held = Plan::make(&device, &builder).unwrap();
+    let spilled = Plan::make_within(&device, &builder, &SPILL).unwrap();
+    assert!(matches!(spilled.data, Data::Spilled { .. }) && matches!(held.data, Data::Held(_)));
+    assert_eq!(held.bytes().unwrap(), spilled.bytes().unwrap());
+    assert!(held == spilled && held.entries == spilled.entries);
+    assert_eq!((spilled.identity(), spilled.text()), (&b"who"[..], "what"));
+    assert!(held.blocks().eq(spilled.blocks()));
+    for entry in held.entries() {
+        let [mut one, mut other] = [vec![3; held.block_len(entry)], vec![3; held.block_len(entry)]];
+        held.make_after(entry, &mut one).unwrap();
+        spilled.make_after(entry, &mut other).unwrap();
+        assert_eq!(one, other);
+    }
+    // Nothing to be changed: no blocks, and no marker.
+    let same = [BlockCopy { from: 0, to: 0, len: 6 << 20 }];
+    let nothing = PlanBuilder { copies: &same, marker: &marker, ..PlanBuilder::default() };
+    let spilled = Plan::make_within(&device, &nothing, &SPILL).unwrap();
+    assert!(spilled.is_empty() && matches!(spilled.data, Data::Spilled { .. }));
+    assert_eq!(Plan::parse(spilled.bytes().unwrap().to_vec()).unwrap(), spilled);
+    // A file without room for it.
+    let full = PlanSpill { above: 0, file: &|_| File::open("/dev/null").ok() };
+    let made = Plan::make_within(&device, &builder, &full).unwrap();
+    assert!(matches!(made.data, Data::Held(_)) && made == held);
+}
+
+#[test]
+fn a_plan_whose_file_has_changed_is_not_saved() {
+    let device = device(20_000);
+    let builder = PlanBuilder { changes: &[(5000, vec![1; 3])], ..PlanBuilder::default() };
+    let spilled = Plan::make_within(&device, &builder, &SPILL).unwrap();
+    let Data::Spilled { file, body_len, .. } = &spilled.data else { panic!("it is in a file") };
+    let saved = TempFile::new("plan", &[]);
+    spilled.save(saved.path()).unwrap();
+    assert_eq!(Plan::load(saved.path(), u64::MAX).unwrap(), spilled);
+    file.write_all_at(&[7], body_len - 1).unwrap();
+    assert!(matches!(spilled.save(saved.path()), Err(PlanError::Io(_))));
+    file.set_len(body_len - 1).unwrap();
+    assert!(matches!(spilled.save(saved.path()), Err(PlanError::Io(_))));
+    assert!(Plan::load(saved.path(), u64::MAX).is_ok(), "the one before is still there");
 }

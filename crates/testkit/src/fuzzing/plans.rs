@@ -18,8 +18,10 @@ pub fn plan(data: &[u8]) {
     let Some((mode, data)) = data.split_first() else { return };
     let mut bytes = data.to_vec();
     if mode & 1 == 1 {
-        let Some(sound) = sound_plan() else { return };
-        bytes = sound.as_bytes().to_vec();
+        let Some(sound) = sound_plan().and_then(|sound| Some(sound.bytes().ok()?.into_owned())) else {
+            return;
+        };
+        bytes = sound;
         change(&mut bytes, data);
         seal_plan(&mut bytes);
     }
@@ -55,7 +57,7 @@ pub fn log(data: &[u8]) {
 
 /// Where both targets start: the sound one, whole and with a change or two.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let plan = sound_plan().map(|plan| [&[0], plan.as_bytes()].concat());
+    let plan = sound_plan().and_then(|plan| Some([&[0], &*plan.bytes().ok()?].concat()));
     let changes = [0, 8, 16, 24, 40, 64, 72, 100, 4096, 4104, 8192, 12_288, 12_300];
     let changed = changes.map(|at: u16| {
         let [low, high] = at.to_le_bytes();
@@ -166,9 +168,9 @@ mod tests {
     #[test]
     fn sound_files_are_called_sound_after_sealing() {
         let (plan, log) = (sound_plan().expect("it is made here"), sound_log().expect("it is made here"));
-        let mut bytes = plan.as_bytes().to_vec();
+        let mut bytes = plan.bytes().expect("it is in memory").into_owned();
         seal_plan(&mut bytes);
-        assert_eq!(bytes, plan.as_bytes());
+        assert_eq!(bytes, *plan.bytes().expect("it is in memory"));
         let mut bytes = log.clone();
         seal_log(&mut bytes);
         assert!(bytes == *log);
