@@ -122,7 +122,7 @@ fn is_possible(fs: &Fs<'_>, kind: QuotaType, inode: InodeNo) -> bool {
 }
 
 /// Whether `inode` is some file: there is no quota at all, or it neither holds quota of type `kind` nor has the flag that all quota files are made
-/// with.
+/// with. Where there is no quota, e2fsck takes the inode for project quota for one in use though it is free, if it comes across it.
 fn is_stray(fs: &Fs<'_>, kind: QuotaType, inode: InodeNo) -> bool {
     if inode.0 < fs.geometry.first_inode {
         return false;
@@ -131,7 +131,14 @@ fn is_stray(fs: &Fs<'_>, kind: QuotaType, inode: InodeNo) -> bool {
     let raw = RawInode::from_record(&record);
     let may_hold_quota =
         has_quota(fs) && (raw.has_flag(InodeFlags::IMMUTABLE) || holds_quota(fs, kind, inode));
-    raw.i_links_count.get() > 0 && !may_hold_quota
+    let is_taken = kind == QuotaType::Project && !has_quota(fs) && is_scanned(fs, inode);
+    (raw.i_links_count.get() > 0 || is_taken) && !may_hold_quota
+}
+
+/// Whether an inode lies in the part of its table that has been used.
+fn is_scanned(fs: &Fs<'_>, inode: InodeNo) -> bool {
+    let place = fs.geometry.inode_place(inode);
+    place.is_some_and(|(group, index)| fs.group(group).is_some_and(|group| index < group.scan_inodes))
 }
 
 fn compare(

@@ -110,6 +110,17 @@ fn the_number_of_a_file_where_there_is_no_quota() {
 }
 
 #[test]
+fn the_number_of_a_free_inode_for_projects_where_there_is_no_quota() {
+    // e2fsck finds such an inode marked free in the bitmap, wherever it looks at it.
+    let mut world = world();
+    world.superblock.s_feature_ro_compat = U32::new(0);
+    world.superblock.s_prj_quota_inum = U32::new(14);
+    let mut findings = Findings::new();
+    assert_eq!(settled_numbers(&world.fs(), &mut findings)[2], 0);
+    assert_raised(&findings, &[&INODE_NUMBER]);
+}
+
+#[test]
 fn the_number_of_a_file_that_is_no_quota_file() {
     // A file with other contents is not a quota file; an immutable one may be a damaged quota file, and one that begins like quota is one.
     let file = &[&INODE_NUMBER][..];
