@@ -159,12 +159,15 @@ fn counts(raw: &mut RawSuperblock, (geometry, told): (&Geometry, Option<u32>), f
         raw.s_log_groups_per_flex = if has_flex { USUAL_FLEX_LOG } else { 0 };
     }
     let groups = claimed_groups(raw, geometry);
-    let inodes = groups * u64::from(geometry.inodes_per_group);
-    if let Some(per_group) = told.or_else(|| better_inodes_per_group(raw, geometry, groups)) {
+    let told = told.or_else(|| better_inodes_per_group(raw, geometry, groups));
+    let per_group = told.unwrap_or_else(|| whole_bytes(geometry.inodes_per_group));
+    if per_group != geometry.inodes_per_group {
         let problem = Problem::new(&problems::INODES_PER_GROUP).stored(geometry.inodes_per_group);
         findings.raise(problem.observed(per_group));
         raw.s_inodes_per_group = per_group.into();
-    } else if u64::from(raw.s_inodes_count.get()) != inodes {
+    }
+    let inodes = groups * u64::from(per_group);
+    if u64::from(raw.s_inodes_count.get()) != inodes {
         findings
             .raise(Problem::new(&problems::INODES_COUNT).stored(raw.s_inodes_count.get()).observed(inodes));
         raw.s_inodes_count = u32::try_from(inodes).unwrap_or(u32::MAX).into();
@@ -194,6 +197,11 @@ fn better_inodes_per_group(raw: &RawSuperblock, geometry: &Geometry, groups: u64
     let is_right = per_group != 0 && per_group.is_multiple_of(8) && per_group <= bits;
     let is_wrong = !geometry.inodes_per_group.is_multiple_of(8);
     (is_wrong && is_right && total.is_multiple_of(groups)).then_some(per_group)
+}
+
+/// Where nothing tells the inodes per group, so many as whole bytes of the bitmap hold: e2fsck never gets clean with others.
+fn whole_bytes(per_group: u32) -> u32 {
+    (per_group - per_group % 8).max(8)
 }
 
 fn extra_sizes(raw: &mut RawSuperblock, geometry: &Geometry, findings: &mut Findings) {

@@ -193,13 +193,13 @@ problem_rows! {
         loss: "Nothing.",
         peers: [],
     }
-    /// Impossible number of inodes per group, and a total that says a better one.
+    /// Impossible number of inodes per group.
     INODES_PER_GROUP = "ext.superblock.inodes-per-group" {
         severity: Critical, evidence: Local, preen: false,
-        message: "the superblock has s_inodes_per_group {stored}, should be {observed} by its total",
-        meaning: "s_inodes_per_group must be a multiple of 8 and match the inode bitmaps. This value does not; the value that follows from s_inodes_count does.",
-        repair: "s_inodes_per_group is corrected.",
-        loss: "Nothing.",
+        message: "the superblock has s_inodes_per_group {stored}, should be {observed}",
+        meaning: "s_inodes_per_group must be a multiple of 8 and match the inode bitmaps. This value does not.",
+        repair: "s_inodes_per_group is set to the value that follows from s_inodes_count. If that is invalid as well, it is rounded down to a multiple of 8.",
+        loss: "Nothing if s_inodes_count tells the value; otherwise files in the last inodes of each group may be lost.",
         peers: [0x00000B],
     }
     /// Inode count is not groups times inodes per group.

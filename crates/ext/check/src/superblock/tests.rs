@@ -202,6 +202,22 @@ fn an_odd_number_of_inodes_per_group_is_corrected_by_the_total() {
     assert!(settled.is_ok_and(|settled| settled.geometry.inodes_per_group == 32));
 }
 
+#[test]
+fn an_odd_number_of_inodes_per_group_beside_an_odd_total_is_rounded() {
+    // e2fsck finds that the padding of the inode bitmaps is not set, and mends it in vain.
+    for per_group in [37, 33, 39] {
+        let mut image = Image::plain().without_backups();
+        image.change_superblock(|raw| {
+            raw.s_inodes_per_group = per_group.into();
+            raw.s_inodes_count = 131.into();
+        });
+        let (settled, found) = image.settle();
+        assert!(found.contains(&problems::INODES_PER_GROUP.code), "{per_group}: {found:?}");
+        assert!(found.contains(&problems::INODES_COUNT.code), "{per_group}: {found:?}");
+        assert!(settled.is_ok_and(|settled| settled.geometry == image.geometry), "{per_group}");
+    }
+}
+
 /// Four groups of 32 inodes without backups, whose bitmaps are filled up with ones from the 33rd bit on; a few inodes are in use.
 fn with_bitmaps() -> Image {
     let mut image = Image::plain().without_backups();
