@@ -7,6 +7,7 @@
 
 mod depth;
 pub(crate) mod head;
+mod leaves;
 mod order;
 pub(crate) mod problems;
 pub(crate) mod repair;
@@ -24,6 +25,7 @@ use fsmend_ext_format::extent::{
 };
 use fsmend_ext_format::inode::InodeFlags;
 
+use crate::context::Fs;
 use crate::inode::MapRun;
 use crate::inode::map::Map;
 use crate::inode::size;
@@ -73,7 +75,10 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>, may_be_unwritten: bool) -> Opt
     // What the extents have together, if the space in use is right. A node takes a cluster.
     let blocks = nodes.and_then(|nodes| size::told_of_map(subject)?.checked_sub(nodes * cluster));
     let has_only_leaf = nodes.is_some();
-    let mut walk = Walk { subject, map: Map::default(), seed, may_be_unwritten, has_only_leaf, blocks };
+    let leaves = leaves::below_root(&root, &header);
+    let map = Map::default();
+    let mut walk =
+        Walk { subject, map, seed, may_be_unwritten, has_only_leaf, blocks, leaves, here: BlockNo(0) };
     // An extent of a directory moves up to the others.
     let end = if walk.subject.is_directory() { u64::from(u32::MAX) } else { LAST_BLOCK };
     let node = walk.entries(&root, &header, 0, end);
@@ -124,6 +129,12 @@ fn deepest_useful(block_size: u32) -> u16 {
     depth
 }
 
+/// Whether an extent may be a witness for where the others stand.
+fn could_stand(fs: &Fs<'_>, extent: &Extent, start: u64, end: u64) -> bool {
+    let is_within = (start..=end).contains(&u64::from(extent.logical));
+    is_within && extent.count > 0 && fs.is_valid_block(BlockNo(extent.physical))
+}
+
 struct Walk<'s, 'a, 'd> {
     subject: &'s mut Subject<'a, 'd>,
     map: Map,
@@ -134,6 +145,10 @@ struct Walk<'s, 'a, 'd> {
     has_only_leaf: bool,
     /// How many blocks the only leaf maps, as the space in use says.
     blocks: Option<u64>,
+    /// The leaves, where there are several right below the root.
+    leaves: Vec<BlockNo>,
+    /// The node that is walked.
+    here: BlockNo,
 }
 
 /// What is left of the entries of a node.
@@ -259,6 +274,7 @@ impl Walk<'_, '_, '_> {
         let is_wrong = !goes(first) || !leads;
         let first = u64::from(if goes(index.logical) && is_wrong { index.logical } else { first });
         let end = next.filter(|next| *next > first).map_or(end, |next| end.min(next - 1));
+        self.here = block;
         let left = self.entries(&bytes, &header, first, end);
         let Some(key) = left.kept.first().map(key_of) else { return Err(Dropped::Empty) };
         let stale = left.in_order && !self.has_right_checksum(block, &bytes);
@@ -296,8 +312,12 @@ impl Walk<'_, '_, '_> {
         let last = self.has_only_leaf.then(|| tail::cut(self.subject, &listed, self.blocks)).flatten();
         let moved = self.bring_home(&mut listed, start, end);
         left.in_order = moved.is_empty();
-        let mut settled = order::settle(&listed, |extent| self.could_stand(extent, start, end));
-        if let Some(blocks) = self.blocks {
+        let fs = self.subject.fs;
+        let mut settled = order::settle(&listed, |extent| could_stand(fs, extent, start, end));
+        let is_cut = listed.iter().zip(&settled).any(|(extent, length)| *length != Some(extent.count));
+        let among_others =
+            || is_cut.then(|| leaves::blocks_of(self.subject, &self.leaves, self.here)).flatten();
+        if let Some(blocks) = self.blocks.or_else(among_others) {
             let cluster = u64::from(self.subject.fs.geometry.cluster_blocks);
             order::fit(&listed, &mut settled, blocks, cluster);
         }
@@ -334,12 +354,6 @@ impl Walk<'_, '_, '_> {
             self.subject.raise(problem);
         }
         astray.into_iter().map(|(at, _)| at).collect()
-    }
-
-    /// Whether an extent may be a witness for where the others stand.
-    fn could_stand(&self, extent: &Extent, start: u64, end: u64) -> bool {
-        let is_within = (start..=end).contains(&u64::from(extent.logical));
-        is_within && extent.count > 0 && self.subject.fs.is_valid_block(BlockNo(extent.physical))
     }
 
     /// The extent with the length that its neighbours leave it, and the last block of the file where that is known; none when it stands in the wrong place.

@@ -97,6 +97,37 @@ fn an_extent_of_the_only_leaf_ends_where_size_and_space_say_so() {
     assert_eq!(with(&long, &one_witness, &[&SIZE_WRONG, &SECTORS_WRONG]), [4, 4, 132]);
 }
 
+/// One block that claimed 47 took the holes behind it too, though the space in use tells its length.
+#[test]
+fn the_space_in_use_tells_the_length_of_an_extent_in_one_leaf_of_several() {
+    let mut bench = Bench::new();
+    let raw = tree(mode::REGULAR, 1, &[index(0, 60), index(16, 61)], 8, 2);
+    let counts = |bench: &Bench, raw: &RawInode, rows: &[&'static Row]| {
+        bench.expect(FILE, raw, rows).runs.iter().map(|run| run.count).collect::<Vec<_>>()
+    };
+    let first = |count| {
+        let entries = [extent(0, 1, 100), extent(4, count, 110), extent(8, 1, 120), extent(12, 1, 130)];
+        node(BLOCK_SIZE, 0, &entries)
+    };
+    let mut sized = raw;
+    sized.set_size(20 * BLOCK_SIZE as u64);
+    bench.put(61, &node(BLOCK_SIZE, 0, &[extent(16, 4, 140)]));
+    bench.put(60, &first(1));
+    assert_eq!(counts(&bench, &sized, &[]), [1, 1, 1, 1, 4]);
+    bench.put(60, &first(47));
+    assert_eq!(counts(&bench, &sized, &[&TOO_LONG]), [1, 1, 1, 1, 4]);
+    // Another leaf that is out of order tells nothing.
+    bench.put(
+        61,
+        &node(
+            BLOCK_SIZE,
+            0,
+            &[extent(16, 40, 140), extent(17, 1, 150), extent(18, 1, 152), extent(19, 1, 154)],
+        ),
+    );
+    assert_eq!(counts(&bench, &sized, &[&TOO_LONG, &SECTORS_WRONG])[1], 4);
+}
+
 #[test]
 fn a_wrong_first_entry_does_not_move_its_node() {
     let mut bench = Bench::new();
