@@ -53,7 +53,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_engine::Findings;
 use fsmend_engine::inodes::{InodeTable, Kind};
 
@@ -108,7 +108,7 @@ pub fn inodes_in_bad_blocks(fs: &Fs<'_>, bad_blocks: &[u64]) -> Vec<InodeNo> {
         let end = table.saturating_add(u64::from(geometry.inode_table_blocks()));
         let from = bad_blocks.partition_point(|block| *block < table);
         for block in bad_blocks[from..].iter().take_while(|block| table != 0 && **block < end) {
-            let first = (block - table) as u32 * per_block;
+            let first = width::low_u32(block - table) * per_block;
             let last = (first + per_block).min(geometry.inodes_per_group);
             inodes.extend((first..last).map(|index| geometry.inode_at(group, index)));
         }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use fsmend_base::{BlockNo, GroupNo};
+use fsmend_base::{BlockNo, GroupNo, width};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{GroupDesc, GroupFlags};
@@ -33,7 +33,7 @@ pub(super) fn take_back(
     let geometry = finder.geometry;
     let everywhere = others_are_damaged && !geometry.features.group_csum();
     let mut asked: BTreeMap<u32, Vec<GroupNo>> = BTreeMap::new();
-    for group in (0..slots.len() as u32).map(GroupNo) {
+    for group in (0..width::len_u32(slots.len())).map(GroupNo) {
         if everywhere || !is_in_row(finder, slots, group) {
             asked.entry(group.0 / geometry.descs_per_block()).or_default().push(group);
         }

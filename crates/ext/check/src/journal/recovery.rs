@@ -143,7 +143,7 @@ enum Next {
 
 /// Whether sequence number `a` is `b` or later (they wrap).
 fn is_at_least(a: u32, b: u32) -> bool {
-    a.wrapping_sub(b) as i32 >= 0
+    a.wrapping_sub(b).cast_signed() >= 0
 }
 
 impl Run<'_, '_> {

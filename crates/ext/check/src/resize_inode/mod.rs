@@ -11,7 +11,7 @@ pub(crate) mod sound_map;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::features::Compat;
 use fsmend_ext_format::geometry::Geometry;
@@ -148,10 +148,10 @@ impl Reserved<'_, '_> {
     /// The block with this number among them; asked for in ascending order.
     fn block(&mut self, step: u32) -> Result<&[u8], String> {
         let size = self.fs.geometry.block_size as usize;
-        let held = (self.bytes.len() / size) as u32;
+        let held = width::len_u32(self.bytes.len() / size);
         if step - self.bytes_from >= held {
             let left = self.fs.geometry.reserved_gdt_blocks - step;
-            let count = left.min((RESERVED_READ / size).max(1) as u32);
+            let count = left.min(width::len_u32((RESERVED_READ / size).max(1)));
             let offset = self.fs.block_offset(BlockNo(self.first + u64::from(step)));
             self.bytes.resize(count as usize * size, 0);
             self.bytes_from = step;
