@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a plan is made: from the target as it is and the bytes that are to change.
 
+use fsmend_base::width;
+
 use super::parse::{BlockHeader, Header};
 use super::runs::{append_difference, append_run};
 use super::{Plan, PlanError};
@@ -149,8 +151,8 @@ fn lay_writes(writes: &[(u64, Vec<u8>)], start: u64, block: &mut [u8]) -> bool {
     let first = writes.partition_point(|(at, bytes)| at + bytes.len() as u64 <= start);
     let mut any = false;
     for (at, bytes) in writes[first..].iter().take_while(|(at, _)| *at < end) {
-        let skip = start.saturating_sub(*at) as usize;
-        let place = at.saturating_sub(start) as usize;
+        let skip = width::index(start.saturating_sub(*at));
+        let place = width::index(at.saturating_sub(start));
         let count = (bytes.len() - skip).min(block.len() - place);
         block[place..place + count].copy_from_slice(&bytes[skip..skip + count]);
         any = true;
@@ -168,7 +170,7 @@ fn lay_copies(
     let end = start + bytes.len() as u64;
     let first = copies.partition_point(|copy| copy.end() <= start);
     for copy in copies[first..].iter().map_while(|copy| copy.part(start, end)) {
-        let place = &mut bytes[(copy.to - start) as usize..][..copy.len as usize];
+        let place = &mut bytes[width::index(copy.to - start)..][..width::index(copy.len)];
         device.read_at(copy.from, place).map_err(PlanError::Read)?;
     }
     Ok(())

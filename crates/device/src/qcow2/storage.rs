@@ -13,6 +13,8 @@ use imago::io_buffers::{IoVector, IoVectorMut};
 use imago::storage::drivers::CommonStorageHelper;
 use imago::{Storage, StorageOpenOptions};
 
+use fsmend_base::width;
+
 use super::header::{self, HEADER_BYTES, Header};
 use crate::{Device, FileDevice};
 
@@ -39,7 +41,7 @@ impl HostFile {
     /// The same for a file that is open already.
     pub(super) fn over(path: &Path, device: Arc<dyn Device>) -> io::Result<Self> {
         let mut start = [0; HEADER_BYTES];
-        let count = device.len().min(HEADER_BYTES as u64) as usize;
+        let count = width::index(device.len().min(HEADER_BYTES as u64));
         device.read_at(0, &mut start[..count]).map_err(io::Error::other)?;
         let header = if header::is_qcow2(&start) { Some(header::check(&start, device.len())?) } else { None };
         Ok(HostFile {
@@ -67,7 +69,7 @@ impl HostFile {
 
     /// Fills `bytes`, with zeroes where the file ends within a cluster.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let there = self.device.len().saturating_sub(offset).min(bytes.len() as u64) as usize;
+        let there = width::index(self.device.len().saturating_sub(offset).min(bytes.len() as u64));
         let (inside, beyond) = bytes.split_at_mut(there);
         if !beyond.is_empty() && (inside.is_empty() || beyond.len() as u64 >= CLUSTER_BYTES_MAX) {
             let text = format!("{} ends before byte {offset}", self.path.display());

@@ -21,7 +21,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 
 use crate::inodes::{InodeTable, Kind, Place, Published, mark};
 
@@ -104,7 +104,7 @@ pub fn hash_of(name: &[u8]) -> u64 {
     const MIX: u128 = 0x9E37_79B9_7F4A_7C55;
     let mix = |hash: u64, word: u64| {
         let product = u128::from(hash ^ word) * MIX;
-        (product >> 64) as u64 ^ product as u64
+        (product >> 64) as u64 ^ width::low_u64(product)
     };
     let words = name.as_chunks::<8>().0;
     let hash = words.iter().fold(!(name.len() as u64), |hash, word| mix(hash, u64::from_le_bytes(*word)));

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_blockcache::MountState;
 use fsmend_blockcache::names::NAME_MAX;
 use fsmend_device::WritableDevice;
@@ -249,7 +250,7 @@ impl FileSystem for Ufs {
             blocks_available: available,
             inodes: u64::from(geometry.inode_count()).saturating_sub(ROOT.into()),
             inodes_free: number(self.volume.groups.totals.free_inodes),
-            name_len_max: NAME_MAX as u32,
+            name_len_max: width::len_u32(NAME_MAX),
             metadata_blocks: 0,
             metadata_blocks_free: 0,
         })

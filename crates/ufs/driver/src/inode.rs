@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes: reading and writing their records, and what a new one looks like.
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 use fsmend_ufs_format::inode::{Inode as Record, Stamp, flags, mode};
 use fsmend_ufs_format::order::Version;
 use fsmend_ufs_format::superblock::Hashes;
@@ -60,8 +60,8 @@ fn encode_device(DeviceNumber { major, minor }: DeviceNumber) -> u64 {
 
 fn decode_device(stored: u64) -> DeviceNumber {
     DeviceNumber {
-        major: (stored >> 32 & 0xffff_ff00 | stored >> 8 & 0xff) as u32,
-        minor: (stored >> 24 & 0xff00 | stored & 0xffff_00ff) as u32,
+        major: width::low_u32(stored >> 32 & 0xffff_ff00 | stored >> 8 & 0xff),
+        minor: width::low_u32(stored >> 24 & 0xff00 | stored & 0xffff_00ff),
     }
 }
 
@@ -70,7 +70,7 @@ impl Volume {
     fn place_of(&self, number: InodeNo) -> Result<(u64, usize)> {
         let place = self.geometry.inode_place(number.0).ok_or(Errno::NotFound)?;
         let size = self.geometry.fragment_size;
-        Ok((place / size, (place % size) as usize))
+        Ok((place / size, width::index(place % size)))
     }
 
     /// An inode, whatever it holds.

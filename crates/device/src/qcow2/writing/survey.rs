@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A look at all tables before anything is written: an image that contradicts itself would be destroyed by writing.
 
-use fsmend_base::Bitmap;
+use fsmend_base::{Bitmap, width};
 
 use super::head::{Head, read_numbers};
 use super::refcounts::Refcounts;
@@ -45,7 +45,7 @@ pub(super) fn survey(
         used.take(entry & OFFSET, "level-2 table")?;
     }
     for entry in l1.iter().filter(|entry| **entry & OFFSET != 0) {
-        let table = read_numbers(file, entry & OFFSET, head.entries() as usize).map_err(failed)?;
+        let table = read_numbers(file, entry & OFFSET, width::index(head.entries())).map_err(failed)?;
         for entry in table {
             if entry & COMPRESSED != 0 {
                 used.touch(*head.compressed_clusters(entry).end())?;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use fsmend_base::width;
 use fsmend_blockcache::{Block, BlockCache};
 use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::journal::{
@@ -169,7 +170,7 @@ impl Log {
     fn revoke_block(&self, revoked: &[u64]) -> Vec<u8> {
         let mut block = self.new_block(JournalBlockType::REVOKE);
         let size = self.revoke_size();
-        put(&mut block, HEADER_SIZE, &((REVOKES_AT + revoked.len() * size) as u32).to_be_bytes());
+        put(&mut block, HEADER_SIZE, &width::len_u32(REVOKES_AT + revoked.len() * size).to_be_bytes());
         for (index, number) in revoked.iter().enumerate() {
             put(&mut block, REVOKES_AT + index * size, &number.to_be_bytes()[8 - size..]);
         }
@@ -202,14 +203,14 @@ impl Log {
     fn put_tag(&self, block: &mut [u8], at: usize, number: u64, flags: u32, body: &[u8]) {
         let format = &self.format;
         let crc = || crc32c(crc32c(format.seed, &self.sequence.to_be_bytes()), body);
-        put(block, at, &(number as u32).to_be_bytes());
+        put(block, at, &width::low_u32(number).to_be_bytes());
         if format.csum_v3 {
             put(block, at + 4, &flags.to_be_bytes());
             put(block, at + 12, &crc().to_be_bytes());
         } else {
-            let checksum = if format.csum_v2 { crc() as u16 } else { 0 };
+            let checksum = if format.csum_v2 { width::low_u16(u64::from(crc())) } else { 0 };
             put(block, at + 4, &checksum.to_be_bytes());
-            put(block, at + 6, &(flags as u16).to_be_bytes());
+            put(block, at + 6, &width::low_u16(u64::from(flags)).to_be_bytes());
         }
         if format.wide {
             put(block, at + 8, &((number >> 32) as u32).to_be_bytes());
