@@ -8,7 +8,7 @@ use fsmend_blockcache::MountState;
 use fsmend_blockcache::names::NAME_MAX;
 use fsmend_device::WritableDevice;
 use fsmend_ufs_format::geometry::ROOT;
-use fsmend_ufs_format::inode::{Stamp, flags as inode_flags};
+use fsmend_ufs_format::inode::{InodeFlags, Stamp};
 use fsmend_vfs::{
     Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileFlags, FileKind, FileSystem,
     FileSystemSpace, InodeNo, NewFile, RenameFlags, Result, SetAttributes, Time, Visit,
@@ -51,7 +51,7 @@ impl Ufs {
 
 fn set_attributes(volume: &mut Volume, number: InodeNo, changes: &SetAttributes, now: Time) -> Result<Inode> {
     let mut inode = volume.load(number)?;
-    if inode.raw.flags() & inode_flags::IMMUTABLE != 0 {
+    if inode.raw.flags().contains(InodeFlags::IMMUTABLE) {
         return Err(Errno::NotPermitted);
     }
     if let Some(size) = changes.size {

@@ -2,7 +2,7 @@
 //! Inodes: reading and writing their records, and what a new one looks like.
 
 use fsmend_base::{GroupNo, width};
-use fsmend_ufs_format::inode::{Inode as Record, Stamp, flags, mode};
+use fsmend_ufs_format::inode::{Inode as Record, InodeFlags, Stamp, mode};
 use fsmend_ufs_format::order::Version;
 use fsmend_ufs_format::superblock::Hashes;
 use fsmend_vfs::{Attributes, DeviceNumber, Errno, FileKind, InodeNo, Permissions, Result, Time};
@@ -196,8 +196,9 @@ impl Volume {
 
     /// An error for inodes that say of themselves that they may not be changed.
     pub fn check_changeable(&self, inode: &Inode) -> Result<()> {
-        let fixed = flags::IMMUTABLE | flags::APPEND | flags::SNAPSHOT | crate::flags::USER_FIXED;
-        if inode.raw.flags() & fixed != 0 { Err(Errno::NotPermitted) } else { Ok(()) }
+        let fixed =
+            InodeFlags::IMMUTABLE | InodeFlags::APPEND | InodeFlags::SNAPSHOT | crate::flags::USER_FIXED;
+        if inode.raw.flags().intersects(fixed) { Err(Errno::NotPermitted) } else { Ok(()) }
     }
 }
 

@@ -18,7 +18,7 @@ use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{GroupDesc, GroupFlags, RawGroupDesc};
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::journal::{
-    CHECKSUM_CRC32C, JOURNAL_MAGIC, JournalBlockType, RawJournalSuperblock, feature,
+    CHECKSUM_CRC32C, JOURNAL_MAGIC, JournalBlockType, JournalIncompat, RawJournalSuperblock,
 };
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET};
 use fsmend_vfs::{Errno, FileKind, InodeNo, Permissions, Time};
@@ -390,7 +390,7 @@ impl Maker<'_> {
         raw.s_nr_users = Big32::new(1);
         raw.s_uuid = self.options.uuid;
         if self.geometry.features.metadata_csum() {
-            raw.s_feature_incompat = Big32::new(feature::CSUM_V3);
+            raw.s_feature_incompat = Big32::new(JournalIncompat::CSUM_V3.bits());
             raw.s_checksum_type = CHECKSUM_CRC32C;
             raw.s_checksum = Big32::new(raw.computed_checksum());
         }
