@@ -234,7 +234,7 @@ fn examples(name: &str) -> &'static [(&'static str, &'static str)] {
             ("fsmend plan show --format html p.fsmend > p.html", "The same as a page for a browser."),
         ],
         "fsmend plan verify" => {
-            &[("fsmend plan verify p.fsmend", "Says whether the target is as it was when the plan was made.")]
+            &[("fsmend plan verify p.fsmend", "Shows whether the target has changed since the plan was made.")]
         }
         "fsmend undo" => &[("fsmend undo disk.img.fsmend-undo", "Takes the repair of disk.img back.")],
         "fsmend mount" => &[

@@ -81,7 +81,7 @@ impl Head {
 
     fn check(&self, file_len: u64) -> Result<(), String> {
         if !(9..=21).contains(&self.cluster_bits) || self.refcount_order > 6 {
-            return Err("its header makes no sense".into());
+            return Err("its header is invalid".into());
         }
         let table_bytes = u64::from(self.refcount_table_clusters) * self.cluster_bytes();
         for (what, offset, len) in [
