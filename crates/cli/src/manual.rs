@@ -233,9 +233,10 @@ fn examples(name: &str) -> &'static [(&'static str, &'static str)] {
             ),
             ("fsmend plan show --format html p.fsmend > p.html", "The same as a page for a browser."),
         ],
-        "fsmend plan verify" => {
-            &[("fsmend plan verify p.fsmend", "Shows whether the target has changed since the plan was made.")]
-        }
+        "fsmend plan verify" => &[(
+            "fsmend plan verify p.fsmend",
+            "Shows whether the target has changed since the plan was made.",
+        )],
         "fsmend undo" => &[("fsmend undo disk.img.fsmend-undo", "Takes the repair of disk.img back.")],
         "fsmend mount" => &[
             ("fsmend mount disk.img /mnt", "Serves the file system until it is unmounted."),

@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use fsmend_base::{crc32c, width};
 use fsmend_device::WritableDevice;
-use fsmend_hybridfs_format::{
-    BODY_LEN, Format, Incompat, Inode, Map, OWNER_BFILE, ROOT, STATIC_LEN, Superblock, Totals,
-};
+use fsmend_hybridfs_format::{Incompat, Inode, Map, OWNER_BFILE, ROOT, STATIC_LEN, Superblock, Totals};
 use fsmend_vfs::{Caller, Errno, Time};
 
 use crate::group::Groups;
@@ -212,30 +210,8 @@ fn empty(io: Io, options: &Options) -> Volume {
 
 fn root(volume: &mut Volume, options: &Options) -> Result<(), Errno> {
     let number = volume.new_number(ROOT)?;
-    let stamp = stamp(options.now);
     let mut live = Live {
-        disk: Inode {
-            number: u64::from(number),
-            generation: volume.generation,
-            mode: 0o040_755,
-            format: Format::Inline,
-            flags: 0,
-            uid: 0,
-            gid: 0,
-            links: 2,
-            size: 0,
-            atime: stamp,
-            mtime: stamp,
-            ctime: stamp,
-            crtime: stamp,
-            birth: 0,
-            group: 0,
-            count: 0,
-            height: 0,
-            attribute_slots: 0,
-            used: 0,
-            body: [0; BODY_LEN],
-        },
+        disk: Inode::empty_directory(u64::from(number), volume.generation, stamp(options.now)),
         contents: Contents::Directory(Tree::new(
             Leaves::Directories,
             u64::from(number),
