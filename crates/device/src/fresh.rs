@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A block device read past the page cache (O_DIRECT): what stands on the medium, not what was read before.
+//! A block device read past the page cache (O_DIRECT): what is on the medium, not what was read before.
 //!
 //! The page cache of a block device does not see everything that a mounted file system writes: contents of files, and with older drivers
 //! symbolic links and directories, go past it. So pages that an earlier check left there may be stale. On a frozen file system everything

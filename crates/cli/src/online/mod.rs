@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fsmend check --online`: finds a view of a mounted file system that stands still, and checks that.
+//! `fsmend check --online`: finds a consistent view of a mounted file system, and checks that.
 
 pub mod args;
 mod confirm;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A test that writes: whether the medium keeps what it is given, without anything being lost by it.
 //!
-//! Stretch by stretch, what stands there goes to a log; then a pattern is written, read back and compared; then what stood there is
+//! Stretch by stretch, what is there goes to a log; then a pattern is written, read back and compared; then what was there is
 //! written back and compared, too. The log of a stretch is one of the writing protocol whose "repair" is the pattern, and which says from its
 //! beginning that it is being taken back. So a crash at any moment leaves a log that the next run finds like any other,
 //! and which leads to the bytes as they were; and until then the marked superblock warns programs that do not know the log.

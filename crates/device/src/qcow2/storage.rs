@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files under a qcow2 image, as `imago` sees them: it can read them, and nothing else.
 //!
-//! The trait of `imago` declares reading and writing as `unsafe fn`; that is the only reason why the word stands here.
+//! The trait of `imago` declares reading and writing as `unsafe fn`; that is the only reason for the word here.
 #![allow(unsafe_code)]
 
 use std::fmt;

@@ -13,7 +13,7 @@
 //!    leads to such an inode is guilty, whatever it may have been certified with.)
 //! 3. Withdrawing runs the same fast path over the same bytes, and takes back each thing that [`DeferredCertification::count`] counted.
 //! 4. Numbers of links are sums, which have no order. Parents are not: of several names of one directory, the first one
-//!    seen would win. But then the directory is contested, and its parent is found anew from the names in those
+//!    seen would win. But then the directory is contested, and its parent is found again from the names in those
 //!    directories that are clean by 2, however it came to be contested.
 //!
 //! Inspections come after all that, one by one, in the order of the inodes.

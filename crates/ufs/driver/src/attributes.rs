@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extended attributes of UFS2: all of an inode's in one area of up to two blocks, which is written anew with every change.
+//! Extended attributes of UFS2: all of an inode's in one area of up to two blocks, which is rewritten with every change.
 //!
 //! UFS has two namespaces. `user.` is the first; all other names go into the second, those that begin with `system.` without it. Access control lists have a form of
 //! their own there (`acl`).

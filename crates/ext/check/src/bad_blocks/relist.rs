@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The list of bad blocks written anew, before anything is checked: whatever it then has in common with files and metadata is mended
+//! The list of bad blocks rewritten, before anything is checked: whatever it then has in common with files and metadata is mended
 //! as if it had been so before.
 
 use std::collections::BTreeSet;

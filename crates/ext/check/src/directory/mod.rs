@@ -10,13 +10,13 @@
 //! | `chain.rs` | the records of one block, salvaged |
 //! | `dots.rs` | `.` and `..` |
 //! | `entry.rs` | what becomes of one entry |
-//! | `names.rs` | names that stand twice |
+//! | `names.rs` | duplicate names |
 //! | `twice.rs` | which of them stay |
 //! | `index.rs` | the hash tree |
 //! | `leaf.rs` | blocks as they are written, sealed |
 //! | `hashing.rs` | hashes of names |
 //! | `inline.rs` | directories that live in their inode |
-//! | `encryption.rs` | encryption policies of a directory and what stands in it |
+//! | `encryption.rs` | encryption policies of a directory and what is in it |
 //! | `tree.rs` | unconnected and looped directories, wrong parents, the root |
 //! | `lost_found.rs` | `lost+found` |
 //! | `repair/` | what takes the facts of everything: directories rewritten, the tree |

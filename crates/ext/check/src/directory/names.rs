@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that stand twice in one directory.
+//! Duplicate names in one directory.
 //!
 //! Every entry leaves 16 bytes: a number made of its name and its place. Entries whose numbers meet are looked at again at the end.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An inode table whose place no descriptor tells any more, found by what stands in it: losing the pointer is no reason to lose the files.
+//! An inode table whose place no descriptor tells any more, found by what is in it: losing the pointer is no reason to lose the files.
 //!
 //! A place is believed only if its contents prove it. With checksums those of the inodes do, as they depend on the inode's number; else
 //! directories, whose first block names them in `.`. Looked at are the places where the tables of the groups beside it and the usual layout

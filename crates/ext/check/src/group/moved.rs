@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inode tables that a descriptor places where one may be, and where it is not: every inode of the group would be another one, or none. A right
 //! checksum of the descriptor does not prove the place, and without checksums it is one word against another: the backups and the layout
-//! tell of a place, and what stands there and here proves which one it is.
+//! tell of a place, and what is there and here proves which one it is.
 //!
 //! On a sound file system nothing is read for it, but for a few backups where tables do not lie in rows (tools that enlarge a file system move them).
 

@@ -2,7 +2,7 @@
 //! Indirect block maps: inspection of one inode's map.
 //!
 //! `i_block` holds 12 pointers to data blocks, then one each to an indirect, a double and a triple indirect block.
-//! Pointers that make no sense are cleared one by one, and so are one or two behind the end of a file whose space in use is accounted for without
+//! Invalid pointers are cleared one by one, and so are one or two behind the end of a file whose space in use is accounted for without
 //! them. Where wrong ones are many, and more than the others, the map is taken for something
 //! else altogether, unless the others are all the blocks that the file has in use.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writing a file's map anew on an overlay, after a fast commit or the release of an orphan changed it.
+//! Rewriting a file's map on an overlay, after a fast commit or the release of an orphan changed it.
 //!
 //! The tree has as few levels as it needs; nodes of the old tree are used again first. A map that no tree can hold is left alone
 //! ([`EditError::Impossible`]).

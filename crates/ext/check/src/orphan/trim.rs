@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cutting a map that is damaged, or whose tree cannot be written anew, when an orphan is truncated to its size: what lies beyond is taken out of
+//! Cutting a map that is damaged, or whose tree cannot be rewritten, when an orphan is truncated to its size: what lies beyond is taken out of
 //! the map as it stands. The bitmaps are left to their own check.
 //!
 //! Bounded: only nodes that map blocks on both sides of the end are entered, and none twice.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files of the file system's own (journal, quota, orphan file), made anew: no name, one link, every block there.
+//! Files of the file system's own (journal, quota, orphan file), recreated: no name, one link, every block there.
 
 use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::inodes::{InodeFact, Kind, mark};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The resize inode, written anew from the geometry.
+//! The resize inode, rewritten from the geometry.
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_ext_format::inode::{RawInode, mode, special};

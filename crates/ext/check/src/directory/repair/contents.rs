@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names of a directory in memory, to be written anew.
+//! The names of a directory in memory, to be rewritten.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

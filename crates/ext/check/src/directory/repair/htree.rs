@@ -2,7 +2,7 @@
 //! Names laid out in blocks by their hashes, with an index.
 //!
 //! Block 0 is the root, then come the leaves, then the inner nodes, level by level from the bottom. Leaves are filled up to four
-//! fifths, so that the next names find room.
+//! fifths, so that there is space for the next names.
 
 use fsmend_base::width;
 use fsmend_ext_format::directory::EntryHeader;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names laid out in blocks, one behind the other.
+//! Names laid out in blocks, one after the other.
 
 use fsmend_base::width;
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, ENTRY_LEN_MIN, EntryHeader};
