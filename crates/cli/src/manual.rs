@@ -207,7 +207,7 @@ fn examples(name: &str) -> &'static [(&'static str, &'static str)] {
                 "Starts from a backup superblock. Usually one is found without this.",
             ),
             ("fsmend check --format html disk.img > disk.html", "Writes a page for a browser."),
-            ("fsmend check --estimate /dev/sdb1", "Says how long a check would take."),
+            ("fsmend check --estimate /dev/sdb1", "Estimates how long a check would take."),
         ],
         "fsmend repair" => &[
             ("fsmend repair /dev/sdb1", "Shows the repair and what may be lost, then asks once."),
