@@ -29,7 +29,7 @@ pub fn planned(folder: &RunFolder, is_new: bool) -> String {
         left_out.push(format!("{} of other parts", thousands(run.list.other_parts)));
     }
     if run.list.recent > 0 {
-        left_out.push(format!("{} found clean lately", thousands(run.list.recent)));
+        left_out.push(format!("{} recently found clean", thousands(run.list.recent)));
     }
     if !left_out.is_empty() {
         text.push_str(&format!("Left out of {}: {}\n", thousands(run.list.volumes), left_out.join(", ")));
