@@ -476,7 +476,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} is empty and no name points to it",
         meaning: "The file has no name and no contents.",
         repair: "The inode is removed.",
-        loss: "An empty file without a name.",
+        loss: "Nothing.",
         peers: [],
     }
     /// `hybridfs.claims.multiple`.

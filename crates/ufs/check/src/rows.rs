@@ -256,7 +256,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has {count:block pointer:block pointers} after the end of the file",
         meaning: "Size and block count agree with each other and contradict the pointers. The pointers were overwritten.",
         repair: "The pointers are cleared.",
-        loss: "Nothing that belongs to the file.",
+        loss: "Nothing.",
         peers: [], messages: ["INVALID DIRECT BLOCK", "INVALID INDIRECT BLOCK", "PARTIALLY TRUNCATED INODE"],
     }
     /// `ufs.inode.map-crowded`.
@@ -454,7 +454,7 @@ fsmend_engine::problem_rows! {
         message: "directory {inode} has a duplicate {name} entry",
         meaning: "Only the first two entries of a directory may be named '.' and '..'.",
         repair: "The duplicate entry is removed.",
-        loss: "Nothing that was reachable by this name.",
+        loss: "Nothing.",
         peers: [], messages: ["EXTRA '.' ENTRY", "EXTRA '..' ENTRY"],
     }
     /// `ufs.directory.name-twice`.
@@ -562,7 +562,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has no name, and was removed or is empty",
         meaning: "Its last name was removed while the file was open, or it has no contents.",
         repair: "The inode is freed.",
-        loss: "Nothing that was not already deleted.",
+        loss: "Nothing.",
         peers: [], messages: ["UNREF"],
     }
     /// `ufs.quota.usage`.
