@@ -390,7 +390,7 @@ fsmend_engine::problem_rows! {
         severity: Minor, evidence: Local, preen: true,
         message: "directory {inode} has size {stored}, which is not a multiple of 512",
         meaning: "A directory consists of chunks of 512 bytes.",
-        repair: "The size is rounded up to {observed}. Invalid chunks are cleared.",
+        repair: "The size is rounded up to a multiple of 512. Invalid chunks are cleared.",
         loss: "Nothing.",
         peers: [], messages: ["NOT MULTIPLE OF"],
     }
@@ -443,7 +443,7 @@ fsmend_engine::problem_rows! {
     DOT_DOT_WRONG = "ufs.directory.dot-dot" {
         severity: Minor, evidence: Local, preen: false,
         message: "directory {inode} has no valid '..' entry",
-        meaning: "The second entry of a directory must be '..' and point to its parent. This one is damaged, or points to {stored}, which is not a directory.",
+        meaning: "The second entry of a directory must be '..' and point to its parent. This one is damaged, or does not point to a directory.",
         repair: "The entry is rewritten and points to the directory that holds the name.",
         loss: "Nothing.",
         peers: [], messages: ["BAD INODE NUMBER FOR '..'", "BAD TYPE VALUE FOR '..'", "MISSING '..'"],
