@@ -516,3 +516,17 @@ fsmend_engine::problem_rows! {
         peers: [],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn explanations_are_sentences_without_operands() {
+        for row in super::ROWS {
+            for text in [row.meaning, row.repair, row.loss] {
+                // Operands are put into messages only: here they would be shown as they are.
+                assert!(text.ends_with('.') && !text.contains('{'), "{}: {text}", row.code);
+            }
+            assert!(!row.message.ends_with('.'), "{}: a message has no full stop", row.code);
+        }
+    }
+}
