@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Words that every room of the house shares: numbers that cannot be mixed up, ranges, bitmaps, a checksum and a
+//! Types that every crate uses: numbers that cannot be mixed up, ranges, bitmaps, a checksum and a
 //! seeded random source.
 //!
 //! This crate does no I/O.

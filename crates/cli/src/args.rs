@@ -35,12 +35,12 @@ pub enum Command {
     /// Repair a file system: compute a plan, check the result in memory, write it
     ///
     /// The repair is computed in memory and the result is checked there. What happens to which file, and what may be lost, is shown before the
-    /// first write. If problems would remain, nothing is written. What is written goes through a log, so that a crash at any moment
-    /// leaves what the next run finishes, and an undo file takes it back byte for byte. Mounted file systems are refused.
+    /// first write. If problems would remain, nothing is written. All writes go through a log: the next run finishes
+    /// a repair that a crash interrupted. The undo file takes the repair back byte for byte. Mounted file systems are refused.
     Repair(crate::repair::RepairArgs),
     /// Apply a plan saved by fsmend repair --plan
     ///
-    /// Nothing is computed again: the plan is written if the target is as it was when the plan was made, and refused otherwise.
+    /// Nothing is computed again. The plan is written only if the target has not changed since the plan was made.
     Apply(crate::repair::ApplyArgs),
     /// Show a saved plan, or compare its target with it
     Plan(crate::plan::PlanArgs),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--background`: a run that gives way to everything else on the machine (pFSCK §5.4.1).
 //!
-//! The work is done by threads that stand back behind all others (SCHED_IDLE, and the idle class of the disk's scheduler), and
+//! The work is done by threads that run at the lowest priority (SCHED_IDLE, and the idle class of the disk's scheduler), and
 //! beside it a thread of ordinary priority, which is awake for some microseconds twenty times a second, looks at what the machine is busy
 //! with, and sets how many workers may work and on which cores. What it decides is `engine::cores`'; this module takes the samples and carries it
 //! out.

@@ -207,7 +207,7 @@ fn examples(name: &str) -> &'static [(&'static str, &'static str)] {
                 "Starts from a backup superblock. Usually one is found without this.",
             ),
             ("fsmend check --format html disk.img > disk.html", "Writes a page for a browser."),
-            ("fsmend check --estimate /dev/sdb1", "Says how long a check would take."),
+            ("fsmend check --estimate /dev/sdb1", "Estimates how long a check would take."),
         ],
         "fsmend repair" => &[
             ("fsmend repair /dev/sdb1", "Shows the repair and what may be lost, then asks once."),
@@ -233,9 +233,10 @@ fn examples(name: &str) -> &'static [(&'static str, &'static str)] {
             ),
             ("fsmend plan show --format html p.fsmend > p.html", "The same as a page for a browser."),
         ],
-        "fsmend plan verify" => {
-            &[("fsmend plan verify p.fsmend", "Says whether the target is as it was when the plan was made.")]
-        }
+        "fsmend plan verify" => &[(
+            "fsmend plan verify p.fsmend",
+            "Shows whether the target has changed since the plan was made.",
+        )],
         "fsmend undo" => &[("fsmend undo disk.img.fsmend-undo", "Takes the repair of disk.img back.")],
         "fsmend mount" => &[
             ("fsmend mount disk.img /mnt", "Serves the file system until it is unmounted."),

@@ -3,6 +3,8 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
+use fsmend_base::width;
+
 use crate::Device;
 
 /// Bytes of a block of a plan, whatever the file system calls a block: the sector of nearly all disks and the page of the page
@@ -42,7 +44,7 @@ impl Sum {
 /// Length of block `index` of a device of `device_len` bytes: the last block may be a part of one.
 pub(crate) fn block_len(index: u64, device_len: u64) -> usize {
     let start = index.saturating_mul(BLOCK_BYTES as u64);
-    device_len.saturating_sub(start).min(BLOCK_BYTES as u64) as usize
+    width::index(device_len.saturating_sub(start).min(BLOCK_BYTES as u64))
 }
 
 /// Fills `buf` from `offset` and says which sectors of it could not be read; those are zeroed. The device has retried what can

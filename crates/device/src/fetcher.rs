@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use rustix::io::pread;
 
+use fsmend_base::width;
+
 use crate::ReadErrorKind;
 use crate::file::read_fully;
 
@@ -167,7 +169,7 @@ impl Shared {
         while !state.is_closed {
             if let Some((start, number, len)) = state.start() {
                 drop(state);
-                let mut bytes = vec![0; len as usize];
+                let mut bytes = vec![0; width::index(len)];
                 let result = read_fully(start, &mut bytes, |at, rest| pread(&self.file, rest, at));
                 state = self.lock();
                 state.land(start, number, result.is_ok().then_some(bytes));
@@ -194,10 +196,10 @@ impl Shared {
                 return Next::Read(buf.len());
             };
             if start > at {
-                return Next::Read((start - at) as usize);
+                return Next::Read(width::index(start - at));
             }
-            let within = (at - start) as usize;
-            let count = buf.len().min(piece.len as usize - within);
+            let within = width::index(at - start);
+            let count = buf.len().min(width::index(piece.len) - within);
             match &piece.stage {
                 Stage::Fetched(bytes) => {
                     buf[..count].copy_from_slice(&bytes[within..within + count]);

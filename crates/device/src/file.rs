@@ -102,6 +102,11 @@ impl FileDevice {
 
 /// Whether a file lies in memory: reading it never waits for a device, and asking for that not to happen is not understood there.
 pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> bool {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the type differs between machines; such numbers have 32 bits"
+    )]
     fstatfs(file).is_ok_and(|stat| IN_MEMORY.contains(&(stat.f_type as u32)))
 }
 

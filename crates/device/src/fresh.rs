@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A block device read past the page cache (O_DIRECT): what stands on the medium, not what was read before.
+//! A block device read past the page cache (O_DIRECT): what is on the medium, not what was read before.
 //!
 //! The page cache of a block device does not see everything that a mounted file system writes: contents of files, and with older drivers
 //! symbolic links and directories, go past it. So pages that an earlier check left there may be stale. On a frozen file system everything
@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, ioctl_blksszget, open, seek};
 use rustix::io::pread;
+
+use fsmend_base::width;
 
 use crate::batch::AlignedBuffer;
 use crate::file::{read_fully, refuse_other_kinds};
@@ -66,7 +68,7 @@ impl FreshDevice {
             return Ok(Arc::clone(chunk));
         }
         let start = index * CHUNK;
-        let mut bytes = vec![0; CHUNK.min(self.len - start) as usize];
+        let mut bytes = vec![0; width::index(CHUNK.min(self.len - start))];
         self.read_piece(start, &mut bytes)?;
         let chunk: Arc<[u8]> = bytes.into();
         let mut chunks = chunks();
@@ -95,15 +97,15 @@ impl FreshDevice {
     fn read_piece(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
         let start = offset / self.unit * self.unit;
         let end = (offset + buf.len() as u64).next_multiple_of(self.unit).min(self.len);
-        let mut aligned = AlignedBuffer::new((end - start) as usize);
-        let bytes = &mut aligned.as_mut_slice()[..(end - start) as usize];
+        let mut aligned = AlignedBuffer::new(width::index(end - start));
+        let bytes = &mut aligned.as_mut_slice()[..width::index(end - start)];
         let len = buf.len() as u64;
         read_fully(start, bytes, |at, rest| pread(&self.file, rest, at)).map_err(|kind| ReadError {
             offset,
             len,
             kind,
         })?;
-        let skip = (offset - start) as usize;
+        let skip = width::index(offset - start);
         buf.copy_from_slice(&bytes[skip..skip + buf.len()]);
         Ok(())
     }
@@ -125,7 +127,7 @@ impl Device for FreshDevice {
             return Ok(());
         }
         let mut at = offset;
-        for piece in buf.chunks_mut(PIECE as usize) {
+        for piece in buf.chunks_mut(width::index(PIECE)) {
             self.read_piece(at, piece)?;
             at += piece.len() as u64;
         }

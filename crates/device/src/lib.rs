@@ -5,6 +5,18 @@
 //! qcow2 image, a partition, memory, an overlay) is chosen once, when a target is opened. What a repair writes is a [`Plan`], and the one
 //! way in which it comes to a [`WritableDevice`] is [`apply()`], which keeps a log.
 
+// Numbers here come from disks, and go there: a cast that loses bits must say why.
+#![deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "small numbers"
+    )
+)]
+
 mod apply;
 mod batch;
 mod blocks;

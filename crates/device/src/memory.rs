@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device in memory, for tests and fuzzing.
 
+use fsmend_base::width;
+
 use crate::{Device, ReadError, check_bounds};
 
 /// Bytes in memory as a device.
@@ -37,7 +39,7 @@ impl Device for MemoryDevice {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
         check_bounds(offset, buf.len() as u64, self.len())?;
-        buf.copy_from_slice(&self.bytes[offset as usize..offset as usize + buf.len()]);
+        buf.copy_from_slice(&self.bytes[width::index(offset)..width::index(offset) + buf.len()]);
         Ok(())
     }
 }

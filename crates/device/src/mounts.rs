@@ -2,7 +2,7 @@
 //! Whether another process is using a target just now, for a plain warning.
 //!
 //! A block device is in use when it, one of its partitions, or something built on them (a device-mapper volume, a RAID) is
-//! mounted; an image file when a loop device shows it. All of it stands in `/proc/self/mountinfo` and `/sys`.
+//! mounted; an image file when a loop device shows it. All of it is in `/proc/self/mountinfo` and `/sys`.
 
 use std::fmt;
 use std::fs;

@@ -9,6 +9,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use fsmend_base::width;
+
 use crate::{Device, Direct, ReadError, check_bounds};
 
 /// What the map takes for a run beside its bytes.
@@ -149,12 +151,12 @@ impl<D: Device> Overlay<D> {
             let Some(mut run) = self.runs.remove(&at) else { continue };
             self.bytes_held -= run.len() as u64;
             if at + run.len() as u64 > end {
-                let right = run.split_off((end - at) as usize);
+                let right = run.split_off(width::index(end - at));
                 self.bytes_held += right.len() as u64;
                 self.runs.insert(end, right);
             }
             if at < start {
-                run.truncate((start - at) as usize);
+                run.truncate(width::index(start - at));
                 self.bytes_held += run.len() as u64;
                 self.runs.insert(at, run);
             }
@@ -173,11 +175,13 @@ impl<D: Device> Overlay<D> {
         let end = offset + buf.len() as u64;
         let mut done = offset;
         for copy in self.copies_within(offset, end).filter_map(|copy| copy.part(offset, end)) {
-            self.inner.read_at(done, &mut buf[(done - offset) as usize..(copy.to - offset) as usize])?;
+            self.inner
+                .read_at(done, &mut buf[width::index(done - offset)..width::index(copy.to - offset)])?;
             done = copy.end();
-            self.inner.read_at(copy.from, &mut buf[(copy.to - offset) as usize..(done - offset) as usize])?;
+            self.inner
+                .read_at(copy.from, &mut buf[width::index(copy.to - offset)..width::index(done - offset)])?;
         }
-        if done < end { self.inner.read_at(done, &mut buf[(done - offset) as usize..]) } else { Ok(()) }
+        if done < end { self.inner.read_at(done, &mut buf[width::index(done - offset)..]) } else { Ok(()) }
     }
 
     /// The runs that have bytes in `start..end`, in address order.
@@ -203,12 +207,12 @@ impl<D: Device> Device for Overlay<D> {
         let mut done = offset;
         for (at, run) in self.overlapping(offset, end) {
             if done < at {
-                self.read_between(done, &mut buf[(done - offset) as usize..(at - offset) as usize])?;
+                self.read_between(done, &mut buf[width::index(done - offset)..width::index(at - offset)])?;
             }
             copy_run(at, run, offset, buf);
             done = at + run.len() as u64;
         }
-        if done < end { self.read_between(done, &mut buf[(done - offset) as usize..]) } else { Ok(()) }
+        if done < end { self.read_between(done, &mut buf[width::index(done - offset)..]) } else { Ok(()) }
     }
 
     /// What is copied has to be read from elsewhere, which may fail: a patch cannot say so.
@@ -242,8 +246,8 @@ impl<D: Device> Device for Overlay<D> {
 
 /// Copies what `run`, which starts at `at`, has of the bytes that `buf`, which starts at `offset`, shows.
 fn copy_run(at: u64, run: &[u8], offset: u64, buf: &mut [u8]) {
-    let skip = offset.saturating_sub(at) as usize;
-    let place = at.saturating_sub(offset) as usize;
+    let skip = width::index(offset.saturating_sub(at));
+    let place = width::index(at.saturating_sub(offset));
     let (Some(run), Some(buf)) = (run.get(skip..), buf.get_mut(place..)) else { return };
     let count = run.len().min(buf.len());
     buf[..count].copy_from_slice(&run[..count]);

@@ -6,6 +6,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use fsmend_base::width;
+
 use crate::{Device, Direct, ReadError};
 
 /// Bytes that are remembered together.
@@ -33,7 +35,7 @@ impl<D: Device> Remembered<D> {
     /// The slot of a page; `None` if nothing is remembered.
     fn slot(&self, page: u64) -> Option<&Mutex<Slot>> {
         let index = page.checked_rem(self.slots.len() as u64)?;
-        self.slots.get(index as usize)
+        self.slots.get(width::index(index))
     }
 
     /// Copies the part of `page` from `at` on into `buf`; whether that could be done.
@@ -66,7 +68,7 @@ impl<D: Device> Device for Remembered<D> {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
-        let (page, at) = (offset / PAGE_BYTES as u64, (offset % PAGE_BYTES as u64) as usize);
+        let (page, at) = (offset / PAGE_BYTES as u64, width::index(offset % PAGE_BYTES as u64));
         let is_in_one_page = !buf.is_empty() && at + buf.len() <= PAGE_BYTES;
         if is_in_one_page && self.copy(page, at, buf) { Ok(()) } else { self.inner.read_at(offset, buf) }
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reading around bad sectors.
 
+use fsmend_base::width;
+
 use crate::{Device, ReadError};
 
 /// Pieces are not made smaller than this: the sector of nearly all disks, and the page of the page cache.
@@ -11,7 +13,7 @@ const PIECE_BYTES_MIN: usize = 4096;
 /// 256 KiB costs a dozen reads more; a device that answers nothing at all, two reads for every 4 KiB.
 pub fn salvage(device: &dyn Device, offset: u64, buf: &mut [u8]) -> Vec<ReadError> {
     let mut lost = Vec::new();
-    let inside = device.len().saturating_sub(offset).min(buf.len() as u64) as usize;
+    let inside = width::index(device.len().saturating_sub(offset).min(buf.len() as u64));
     let (readable, beyond) = buf.split_at_mut(inside);
     if !readable.is_empty() {
         read_or_halve(device, offset, readable, &mut lost);

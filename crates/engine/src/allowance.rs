@@ -2,7 +2,7 @@
 //! How many workers may be at work just now, which the code that watches the machine decides while they work.
 //!
 //! A worker whose number is not below the allowance parks between two batches, when it holds neither a batch nor a lock
-//! nor a read in flight, and goes on when the allowance grows. Worker 0 always works, so that a run never stands still.
+//! nor a read in flight, and goes on when the allowance grows. Worker 0 always works, so that a run always makes progress.
 
 use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};

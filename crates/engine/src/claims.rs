@@ -4,6 +4,8 @@
 //! Pages are allocated on first touch, so that a file system that says it is huge costs nothing until its blocks
 //! are claimed. Claims are set a word at a time with one atomic operation; nothing is locked.
 
+use fsmend_base::width;
+
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -66,20 +68,20 @@ impl SharedBitmap {
     }
 
     fn word(&self, index: u64) -> &AtomicU64 {
-        let page = self.pages[(index / WORDS_PER_PAGE as u64) as usize].get_or_init(|| {
+        let page = self.pages[width::index(index / WORDS_PER_PAGE as u64)].get_or_init(|| {
             if let Some(budget) = &self.budget {
                 budget.charge(PAGE_BYTES);
             }
             Box::new([const { AtomicU64::new(0) }; WORDS_PER_PAGE])
         });
-        &page[(index % WORDS_PER_PAGE as u64) as usize]
+        &page[width::index(index % WORDS_PER_PAGE as u64)]
     }
 
     /// The `index`th word of 64 bits; words of untouched pages are 0 and stay unallocated.
     #[inline]
     pub fn load_word(&self, index: u64) -> u64 {
-        match self.pages.get((index / WORDS_PER_PAGE as u64) as usize).and_then(OnceLock::get) {
-            Some(page) => page[(index % WORDS_PER_PAGE as u64) as usize].load(Relaxed),
+        match self.pages.get(width::index(index / WORDS_PER_PAGE as u64)).and_then(OnceLock::get) {
+            Some(page) => page[width::index(index % WORDS_PER_PAGE as u64)].load(Relaxed),
             None => 0,
         }
     }
@@ -128,7 +130,7 @@ impl SharedBitmap {
     /// The page of a word, and its place there.
     fn place(&self, word: u64) -> (usize, usize) {
         let page = usize::try_from(word / WORDS_PER_PAGE as u64).unwrap_or(usize::MAX);
-        (page, (word % WORDS_PER_PAGE as u64) as usize)
+        (page, width::index(word % WORDS_PER_PAGE as u64))
     }
 
     /// Sets `mask` in word `index` and returns what was set before.

@@ -11,7 +11,7 @@ use crate::sync::{Mutex, PoisonError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 
 use crate::Budget;
 
@@ -159,7 +159,7 @@ impl ChunkFacts {
 
     /// Memory that these facts take.
     pub fn bytes_held(&self) -> u64 {
-        let inodes = self.facts.len() * BYTES_PER_INODE as usize;
+        let inodes = self.facts.len() * width::index(BYTES_PER_INODE);
         let directories = self.directories.capacity() * size_of::<DirectoryFact>();
         let ranks = self.ranks.capacity() * size_of::<Rank>();
         (inodes + directories + ranks + size_of::<ChunkFacts>()) as u64
@@ -170,7 +170,7 @@ impl ChunkFacts {
         self.directories.sort_unstable_by_key(|directory| directory.inode);
         for (before, directory) in self.directories.iter().enumerate() {
             let index = directory.inode.saturating_sub(first) as usize;
-            self.ranks.resize(index / 64 + 1, Rank { members: 0, before: before as u32 });
+            self.ranks.resize(index / 64 + 1, Rank { members: 0, before: width::len_u32(before) });
             if let Some(rank) = self.ranks.last_mut() {
                 rank.members |= 1 << (index % 64);
             }
@@ -181,7 +181,7 @@ impl ChunkFacts {
     /// Takes one more directory in, at `index`, which has none.
     fn count_rank(&mut self, index: usize) {
         let words = self.ranks.len().max(index / 64 + 1);
-        let others = self.directories.len() as u32 - 1;
+        let others = width::len_u32(self.directories.len()) - 1;
         self.ranks.resize(words, Rank { members: 0, before: others });
         self.ranks[index / 64].members |= 1 << (index % 64);
         for rank in &mut self.ranks[index / 64 + 1..] {
@@ -525,7 +525,7 @@ impl InodeTable {
         let first = chunk * self.per_chunk + self.first;
         let columns = facts.facts.iter().zip(&facts.stored_links).zip(&facts.observed_links);
         for (index, ((fact, stored), observed)) in columns.enumerate() {
-            let inode = first + index as u32;
+            let inode = first + width::len_u32(index);
             let observed = self.carries.whole(inode, observed.load(Relaxed));
             let fact = InodeFact(fact.load(Relaxed));
             if fact.0 != 0 || observed != 0 {
@@ -584,7 +584,7 @@ impl InodeTable {
 
     /// Number of chunks.
     pub fn chunk_count(&self) -> u32 {
-        self.chunks.len() as u32
+        width::len_u32(self.chunks.len())
     }
 }
 

@@ -2,6 +2,18 @@
 //! Format-independent checking. Formats turn bytes into facts; this crate keeps the facts (inodes, claims,
 //! directories), compares them, schedules the work and collects the problems. It names no file system.
 
+// Numbers here come from disks, and go there: a cast that loses bits must say why.
+#![deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "small numbers"
+    )
+)]
+
 pub(crate) mod allowance;
 pub mod budget;
 pub mod checker;

@@ -13,6 +13,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use fsmend_base::width;
+
 use crate::Budget;
 use crate::claims::SharedBitmap;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -103,7 +105,7 @@ impl Origins {
     /// The origin of what inode `inode` claims.
     #[inline]
     pub fn of(&self, inode: u32) -> Origin {
-        Origin((inode.saturating_sub(1) >> self.band_shift) as u16)
+        Origin(width::low_u16(u64::from(inode.saturating_sub(1) >> self.band_shift)))
     }
 
     /// Notes a claim on `count` units from `start`.
@@ -113,8 +115,8 @@ impl Origins {
             return;
         }
         let (upper, lower) = digits(u32::from(origin.0));
-        let first = (start >> self.area_shift) as usize;
-        let last = (start.saturating_add(count - 1) >> self.area_shift) as usize;
+        let first = width::index(start >> self.area_shift);
+        let last = width::index(start.saturating_add(count - 1) >> self.area_shift);
         // What lies behind the end has no owner.
         let behind = last.saturating_add(1).min(self.areas.len());
         for area in self.areas.get(first..behind).unwrap_or_default() {
@@ -146,7 +148,7 @@ impl Origins {
         let mut next = units.ones_from(start).next();
         while let Some(unit) = next {
             let index = unit >> self.area_shift;
-            if let Some(area) = self.areas.get(index as usize) {
+            if let Some(area) = self.areas.get(width::index(index)) {
                 let lower = area.lower.load(Relaxed);
                 for upper in ones(area.upper.load(Relaxed)) {
                     bands.words[upper] |= lower;

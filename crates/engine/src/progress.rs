@@ -5,6 +5,8 @@
 //! but is not there yet is foreseen. What a unit costs is measured on the way, where a clock was given; until then each stage's first
 //! guess has to do, corrected by how far off those of other stages were. The display of progress reads the sums.
 
+use fsmend_base::width;
+
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -49,8 +51,8 @@ pub fn time_left(all: &[Progress], fetched: Option<Fetched>) -> Option<u64> {
     };
     let by_device = by_device.max(computing);
     match by_work {
-        Some(by_work) => Some((by_device * missed + by_work as f64 * (1.0 - missed)) as u64),
-        None => (missed > 0.5).then_some(by_device as u64),
+        Some(by_work) => Some(width::whole(by_device * missed + by_work as f64 * (1.0 - missed))),
+        None => (missed > 0.5).then_some(width::whole(by_device)),
     }
 }
 
@@ -156,7 +158,7 @@ impl Progress {
     /// Nanoseconds until all is done, if nothing changes; `None` while nothing was measured.
     pub fn time_left(&self) -> Option<u64> {
         let measured = self.stages().any(|stage| stage.measured(StageProgress::spent).is_some());
-        measured.then_some(self.nanoseconds_left(StageProgress::spent) as u64)
+        measured.then_some(width::whole(self.nanoseconds_left(StageProgress::spent)))
     }
 
     /// Nanoseconds until all is computed, if nothing had to be waited for; 0 while nothing was measured.
@@ -262,7 +264,7 @@ impl StageProgress {
     fn totals(&self, ratio: f64) -> Totals {
         let cost = self.cost(StageProgress::spent, ratio);
         let known = self.known();
-        let weighed = |work: u64| (work as f64 * cost) as u64;
+        let weighed = |work: u64| width::whole(work as f64 * cost);
         Totals {
             known: weighed(known),
             done: weighed(self.done().min(known)),

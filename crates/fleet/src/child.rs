@@ -120,7 +120,7 @@ impl Children {
                 Err(how) => Ok(failed(how)),
                 Ok((_, mut document)) => match document.remove("repair") {
                     Some(Value::Object(repair)) => kept(repair, &draft, &place, &name),
-                    _ => Ok(failed("it tells nothing of a repair".to_owned())),
+                    _ => Ok(failed("it says nothing about a repair".to_owned())),
                 },
             },
         };

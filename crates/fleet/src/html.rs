@@ -69,7 +69,7 @@ pub fn page(merged: &Merged) -> Result<String, Error> {
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_filter("time", time);
     let rendered = environment.render_str(TEMPLATE, context! { page => Serde(page) });
-    rendered.map_err(|error| Error::Failed(format!("the page cannot be made: {error}")))
+    rendered.map_err(|error| Error::Failed(format!("the page cannot be written: {error}")))
 }
 
 /// What share of `whole` a part is; all of nothing is whole.

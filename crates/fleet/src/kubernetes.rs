@@ -120,7 +120,7 @@ fn manifest(
         },
     );
     let rendered = rendered.map(|text| text.trim_end().to_owned() + "\n");
-    rendered.map_err(|error| Error::Failed(format!("the manifest cannot be made: {error}")))
+    rendered.map_err(|error| Error::Failed(format!("the manifest cannot be written: {error}")))
 }
 
 /// Submits the manifest at `path`; the name of the Job.

@@ -38,7 +38,7 @@ pub fn metrics(merged: &Merged, now: u64) -> String {
     metric("volumes", "Volumes of the run by verdict", volumes.to_vec());
     let states = [("planned", totals.bytes_planned), ("checked", totals.bytes_checked)];
     let bytes = states.map(|(word, bytes)| (label("state", word), bytes.to_string()));
-    metric("bytes", "Bytes of volumes, as the list tells them", bytes.to_vec());
+    metric("bytes", "Bytes of volumes, from the list", bytes.to_vec());
     let codes = merged.codes.iter();
     let codes = codes.map(|code| {
         let labels = [label("code", &code.code), label("severity", code.severity)].join(",");

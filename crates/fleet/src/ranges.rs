@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists of numbers as they stand on command lines: `3,77,1500-1503`.
+//! Lists of numbers as they are on command lines: `3,77,1500-1503`.
 
 /// More numbers than this are no list of shards.
 const COUNT_MAX: usize = 10_000_000;

@@ -3,13 +3,13 @@
 //!
 //! ```text
 //!  run.json               the run: version, options, and the digest of each shard. Written last, so a folder that has it is whole
-//!  shards/00007.jsonl     the volumes of a shard, as they stand in the list
+//!  shards/00007.jsonl     the volumes of a shard, as they are in the list
 //!  records/00007/0001.jsonl   what the first attempt at it did
 //!  plans/                 plans of repairs, where they are wanted
 //!  engine/                scripts and manifests that were submitted;  logs/  what jobs printed
 //! ```
 //!
-//! Nothing in `run.json` and `shards` changes once it stands there. Whoever works on a shard compares its digest first.
+//! Nothing in `run.json` and `shards` changes once it stands there. Every worker compares its digest first.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Write};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text that may hold what stands on a disk, and moments, for people.
+//! Text that may hold what is on a disk, and moments, for people.
 
 use jiff::Timestamp;
 

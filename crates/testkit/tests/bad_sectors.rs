@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Repairs of file systems on disks with bad sectors: what stood there is lost, nothing else is, and the sectors are written.
+//! Repairs of file systems on disks with bad sectors: what was there is lost, nothing else is, and the sectors are written.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use fsmend_engine::report::JournalUse;
 use fsmend_testkit::ufs::{Image, Maker, Shape, make, peers, tree};
 use fsmend_ufs_check::rows;
 use fsmend_ufs_format::group::{bit, set_bit};
-use fsmend_ufs_format::inode::{flags as inode_flags, mode};
+use fsmend_ufs_format::inode::{InodeFlags, mode};
 use fsmend_ufs_format::journal::{RECORD, SIZE_MIN};
 use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, SuperblockFlags};
 use fsmend_ufs_format::{ByteOrder, Version, directory};
@@ -36,7 +36,7 @@ fn base(version: Version, order: ByteOrder) -> Image {
     };
     let mut maker = Maker::new(shape);
     maker.file(JOURNAL, SIZE_MIN);
-    maker.flags(JOURNAL, inode_flags::IMMUTABLE | inode_flags::NO_UNLINK);
+    maker.flags(JOURNAL, InodeFlags::IMMUTABLE | InodeFlags::NO_UNLINK);
     maker.directory("/d");
     maker.file("/d/letter", 5000);
     maker.file("/d/large", 40 * 4096);

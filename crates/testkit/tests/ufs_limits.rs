@@ -16,7 +16,7 @@ use fsmend_testkit::ufs::{Image, KINDS, Make, Maker, Shape, peers};
 use fsmend_testkit::within::options;
 use fsmend_ufs_check::{Ufs, rows};
 use fsmend_ufs_format::group::{bit, set_bit};
-use fsmend_ufs_format::inode::{Path, flags as inode_flags};
+use fsmend_ufs_format::inode::{InodeFlags, Path};
 use fsmend_ufs_format::summary::Counts;
 use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock};
 use fsmend_ufs_format::{ByteOrder, Geometry, Version};
@@ -111,7 +111,7 @@ fn with_snapshot(make: Make, test: &str) -> Option<Image> {
     });
     // Only the maps lack the new blocks.
     let mut image = repaired(&image.bytes, "new blocks");
-    image.amend_inode(inode, |record| record.set_flags(record.flags() | inode_flags::SNAPSHOT));
+    image.amend_inode(inode, |record| record.set_flags(record.flags() | InodeFlags::SNAPSHOT));
     image.amend_superblock(|sb| sb.set_snapshots(&[inode]));
     assert_eq!(codes(&check(&image.bytes, 1)), [""; 0]);
     Some(image)

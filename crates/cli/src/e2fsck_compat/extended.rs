@@ -78,7 +78,8 @@ impl Extended {
     }
 }
 
-const EA_VERSION: &str = "it would have all attribute blocks of today cleared; those of version 1 have not been written since Linux 2.4";
+const EA_VERSION: &str =
+    "it would clear all attribute blocks of version 2; version 1 has not been written since Linux 2.4";
 
 /// The words that `-E` knows, for the usage message.
 pub const WORDS: &str = "journal_only, discard, nodiscard, fixes_only, unshare_blocks, fragcheck, bmap2extent, \

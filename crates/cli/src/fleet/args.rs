@@ -10,8 +10,8 @@ use fsmend_fleet::part::Part;
 
 use crate::common_args::{PlainFormat as Format, When};
 
-const AFTER: &str = "Nothing here writes to a volume. A worker checks, and saves plans of repairs where `plan --plans` asks for them; apply \
-                     them with `fsmend apply`. docs/fleet.md describes lists, records and engines.";
+const AFTER: &str = "fleet never writes to a volume. A worker checks, and saves repair plans if `plan --plans` was given; apply them with \
+                     `fsmend apply`. docs/fleet.md describes lists, records and engines.";
 
 const PLAN_CODES: &str = "Exit status: 0 planned, 8 operational error, 16 usage error, wrong list, or the folder holds another run, 75 the folder is full.";
 

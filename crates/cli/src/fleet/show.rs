@@ -29,7 +29,7 @@ pub fn planned(folder: &RunFolder, is_new: bool) -> String {
         left_out.push(format!("{} of other parts", thousands(run.list.other_parts)));
     }
     if run.list.recent > 0 {
-        left_out.push(format!("{} found clean lately", thousands(run.list.recent)));
+        left_out.push(format!("{} recently found clean", thousands(run.list.recent)));
     }
     if !left_out.is_empty() {
         text.push_str(&format!("Left out of {}: {}\n", thousands(run.list.volumes), left_out.join(", ")));
@@ -64,7 +64,7 @@ pub fn status(folder: &RunFolder, status: &Status) -> String {
         text.push_str(&format!("{what} could not be checked; submit --retry checks them again\n"));
     }
     if status.begun > 0 {
-        text.push_str("Begun and not finished, in work or left by a worker that is gone:\n");
+        text.push_str("Begun and not finished: running, or left by a worker that died:\n");
         let begun =
             status.shards.iter().flat_map(|shard| shard.begun.iter().map(|begun| (shard.shard, begun)));
         for (shard, begun) in begun.take(LINES) {
@@ -140,7 +140,7 @@ fn headline(merged: &Merged, style: Style) -> String {
     let list = &merged.list;
     if list.other_parts + list.recent > 0 {
         text.push_str(&format!(
-            "The list has {}: {} of other parts and {} found clean lately were left out\n",
+            "The list has {}: {} of other parts and {} recently found clean were left out\n",
             counted(list.volumes, "volume", "volumes"),
             thousands(list.other_parts),
             thousands(list.recent)

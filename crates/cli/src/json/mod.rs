@@ -58,7 +58,7 @@ pub fn write_repair(out: &mut impl Write, outcome: &Outcome, repair: Json) -> io
 
 /// Writes the document on options that could not be understood: there is no target in it.
 pub fn write_usage_error(out: &mut impl Write, message: &str) -> io::Result<()> {
-    write_refusal(out, "usage", message, "fsmend --help tells the options")
+    write_refusal(out, "usage", message, "fsmend --help lists the options")
 }
 
 /// Writes the document on what was refused before there was anything to report.

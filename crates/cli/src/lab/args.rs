@@ -7,8 +7,8 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::common_args::{PlainFormat, Show};
 
-const AFTER: &str = "The same seed makes the same file system, byte for byte, and the same accesses. Nothing here asks before it writes: lab \
-                     is for image files and disks that hold nothing of worth (docs/lab.md). Exit status: 0 done, 8 could not be done, 16 usage error.";
+const AFTER: &str = "The same seed makes the same file system, byte for byte, and the same accesses. lab writes \
+                     without asking: use it on image files and on disks without data to keep (docs/lab.md). Exit status: 0 done, 8 could not be done, 16 usage error.";
 
 /// `fsmend lab`.
 #[derive(Args, Debug)]

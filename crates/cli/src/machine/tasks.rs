@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The threads of this process that stand back (SCHED_IDLE): on which cores they have worked, and keeping them to some cores.
+//! The threads of this process with the lowest priority (SCHED_IDLE): on which cores they have worked, and keeping them to some cores.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

@@ -113,7 +113,7 @@ fn again(request: &Request, options: &Options) -> Result<(), String> {
     if let Err(rustix::io::Errno::ROFS) = rustix::fs::removexattr(&request.dir, "user.fsmend.remount") {
         let back = Options { read_only: true, ..options.clone() };
         remount(&request.dir, &back).map_err(told)?;
-        return Err("it was mounted for reading only; unmount it and mount it again".to_owned());
+        return Err("it was mounted read-only; unmount it and mount it again".to_owned());
     }
     Ok(())
 }

@@ -92,7 +92,7 @@ fn room_for(volume: &Volume) -> Result<u64, String> {
         return Ok(room / 512 * 512);
     }
     Err(format!(
-        "the volume group {} has no room for a snapshot ({} bytes are free)",
+        "the volume group {} has no space for a snapshot ({} bytes are free)",
         volume.group, volume.free
     ))
 }
@@ -119,7 +119,7 @@ fn parse_volume(row: &Value) -> Option<Volume> {
 
 fn path_of(snapshot: &Snapshot) -> Result<String, String> {
     let found = rows(&["-o", "lv_kernel_major,lv_kernel_minor,lv_path", &snapshot.name])?;
-    let row = found.first().ok_or("the snapshot is not there")?;
+    let row = found.first().ok_or("the snapshot does not exist")?;
     let path = row["lv_path"].as_str().unwrap_or_default();
     // Without udev there is no link; device-mapper's own node is there all the same.
     if Path::new(path).exists() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fsmend check --online`: finds a view of a mounted file system that stands still, and checks that.
+//! `fsmend check --online`: finds a consistent view of a mounted file system, and checks that.
 
 pub mod args;
 mod confirm;
@@ -167,10 +167,10 @@ fn check_mounted(
     // Rules of the family distinguish damage from the traces of files in use.
     let Some(live) = family.live() else {
         let message = format!(
-            "it holds {}, which fsmend checks and repairs, but does not check while it is mounted for writing",
+            "it holds {}, which fsmend checks and repairs, but does not check while it is mounted read-write",
             family.title()
         );
-        let hint = "Mount it for reading only, or unmount it".to_owned();
+        let hint = "Mount it read-only, or unmount it".to_owned();
         return outcome_of(path, started, Err(Refusal { code: "cannot-check-online", message, hint }));
     };
     let rules = Rules { family, live };

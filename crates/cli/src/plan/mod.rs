@@ -136,7 +136,7 @@ impl Fit {
         let blocks = counted(*blocks, "block", "blocks");
         match condition {
             Condition::AsPlanned => format!(
-                "{target}: as it was when the plan was made. Applying the plan would write {blocks} ({}).",
+                "{target}: unchanged since the plan was made. Applying the plan would write {blocks} ({}).",
                 bytes(*to_write)
             ),
             Condition::Done => format!("{target}: the plan was already applied."),

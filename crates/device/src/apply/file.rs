@@ -56,7 +56,7 @@ impl LogOnDisk {
     pub fn open(path: &Path) -> io::Result<Self> {
         // Opening a pipe would wait for the other side.
         let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
-        LogOnDisk::open_with(File::options().read(true).write(true).custom_flags(flags as i32), path)
+        LogOnDisk::open_with(File::options().read(true).write(true).custom_flags(flags.cast_signed()), path)
     }
 
     fn open_with(options: &fs::OpenOptions, path: &Path) -> io::Result<Self> {

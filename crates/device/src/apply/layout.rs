@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use fsmend_base::width;
+
 use super::{ApplyError, LogFile};
 use crate::blocks::{BLOCK_BYTES, checksum};
 use crate::plan::u64_at;
@@ -122,10 +124,10 @@ impl Header {
             return Ok(None);
         }
         let flags = u64_at(&bytes, 8);
-        if flags as u32 != VERSION {
+        if width::low_u32(flags) != VERSION {
             return Err(ApplyError::LogDamaged("it was made by another version of the program"));
         }
-        let name_len = u64_at(&bytes, 40).min(NAME_BYTES_MAX as u64) as usize;
+        let name_len = width::index(u64_at(&bytes, 40).min(NAME_BYTES_MAX as u64));
         let name = &bytes[HEADER_FIXED_BYTES..][..name_len];
         Ok(Some(Header {
             plan_len: u64_at(&bytes, 16),

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use fsmend_base::width;
+
 use super::layout::{
     BLOCK, Header, LogState, MAGIC, PLAN_AT, SLOTS_AT, Slot, cut_name, images_at, newest_slot, read_if_there,
 };
@@ -129,7 +131,7 @@ impl<'l> Log<'l> {
         if sum_of_body(file, &header)? != slot.body {
             return Err(damaged("it has changed since it was written"));
         }
-        let mut plan = vec![0; header.plan_len as usize];
+        let mut plan = vec![0; width::index(header.plan_len)];
         file.read_at(PLAN_AT, &mut plan).map_err(ApplyError::LogNotRead)?;
         let plan = Plan::parse(plan).map_err(|_| damaged("its plan is invalid"))?;
         if plan.entries().len() as u64 != header.block_count {
@@ -277,7 +279,7 @@ impl Writer<'_> {
 
     /// Goes on at `at`; zeroes in between, which the sum leaves out.
     fn skip_to(&mut self, at: u64) -> Result<(), ApplyError> {
-        let zeroes = vec![0; at.saturating_sub(self.at) as usize];
+        let zeroes = vec![0; width::index(at.saturating_sub(self.at))];
         self.file.write_at(self.at, &zeroes).map_err(ApplyError::LogNotWritten)?;
         self.at = at;
         Ok(())
@@ -290,7 +292,7 @@ fn sum_of_body(file: &dyn LogFile, header: &Header) -> Result<u64, ApplyError> {
     let images_len = header.block_count.saturating_mul(BLOCK);
     for (mut at, mut left) in [(0, BLOCK), (PLAN_AT, header.plan_len), (header.images_at(), images_len)] {
         while left > 0 {
-            let piece = &mut chunk[..left.min((CHUNK_BLOCKS * BLOCK_BYTES) as u64) as usize];
+            let piece = &mut chunk[..width::index(left.min((CHUNK_BLOCKS * BLOCK_BYTES) as u64))];
             file.read_at(at, piece).map_err(ApplyError::LogNotRead)?;
             sum.add(piece);
             (at, left) = (at + piece.len() as u64, left - piece.len() as u64);

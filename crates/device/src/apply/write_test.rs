@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A test that writes: whether the medium keeps what it is given, without anything being lost by it.
 //!
-//! Stretch by stretch, what stands there goes to a log; then a pattern is written, read back and compared; then what stood there is
+//! Stretch by stretch, what is there goes to a log; then a pattern is written, read back and compared; then what was there is
 //! written back and compared, too. The log of a stretch is one of the writing protocol whose "repair" is the pattern, and which says from its
 //! beginning that it is being taken back. So a crash at any moment leaves a log that the next run finds like any other,
 //! and which leads to the bytes as they were; and until then the marked superblock warns programs that do not know the log.
@@ -12,7 +12,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use fsmend_base::SeededRandom;
+use fsmend_base::{SeededRandom, width};
 
 use super::layout::LogState;
 use super::log::{Begin, CHUNK_BLOCKS, Log};
@@ -81,7 +81,7 @@ impl WriteTest<'_> {
         let mut tested = Tested::default();
         let (first, end) = (self.range.start / BLOCK, self.range.end.div_ceil(BLOCK));
         let total = end.saturating_sub(first);
-        for stretch in (first..end).step_by(STRETCH_BLOCKS as usize) {
+        for stretch in (first..end).step_by(width::index(STRETCH_BLOCKS)) {
             if self.control.is_stopped() {
                 return Err(ApplyError::Stopped { begun: !tested.unrestored.is_empty() });
             }
@@ -136,7 +136,7 @@ impl WriteTest<'_> {
         let mut buffer = [0; BLOCK_BYTES];
         for block in blocks.clone() {
             let bytes = self.bytes_of(block);
-            let here = &mut buffer[..(bytes.end - bytes.start) as usize];
+            let here = &mut buffer[..width::index(bytes.end - bytes.start)];
             let unreadable = read_sectors(target, bytes.start, here);
             if unreadable.any() {
                 spared.insert(block);
@@ -183,7 +183,7 @@ impl WriteTest<'_> {
         let mut random = SeededRandom::new(self.seed ^ block.rotate_left(24));
         let mut pattern: Vec<u8> =
             (bytes.start..bytes.end).step_by(8).flat_map(|_| random.next_u64().to_le_bytes()).collect();
-        pattern.truncate((bytes.end - bytes.start) as usize);
+        pattern.truncate(width::index(bytes.end - bytes.start));
         pattern
     }
 }

@@ -20,6 +20,8 @@ use std::io;
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use fsmend_base::width;
+
 use crate::file::is_in_memory;
 use crate::{Device, Direct, ReadError, check_bounds, salvage};
 pub(crate) use buffer::AlignedBuffer;
@@ -237,7 +239,7 @@ impl<'d> BatchReader<'d> {
 
     fn set_up_ring(&mut self, requests: &[Request]) {
         if let RingState::NotYet = self.ring {
-            let shaped = Ring::new(self.depth as u32, self.ring_bytes).and_then(|mut ring| {
+            let shaped = Ring::new(width::len_u32(self.depth), self.ring_bytes).and_then(|mut ring| {
                 ring.shape(self.slot_bytes(requests), self.depth)?;
                 Ok(ring)
             });

@@ -18,6 +18,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use io_uring::{IoUring, opcode, types};
 
+use fsmend_base::width;
+
 use super::buffer::AlignedBuffer;
 
 /// Memory of one ring when nothing else is said, whatever the sizes of the requests.
@@ -99,7 +101,8 @@ impl Ring {
         let Some(index) = self.free.pop() else { return false };
         // SAFETY: `index < slots.len()` and slots.len() * slot_bytes is at most the size of the memory.
         let place = unsafe { self.memory.start().add(index * self.slot_bytes) };
-        let read = opcode::Read::new(types::Fd(fd.as_raw_fd()), place, len as u32).offset(offset).build();
+        let read =
+            opcode::Read::new(types::Fd(fd.as_raw_fd()), place, width::len_u32(len)).offset(offset).build();
         // SAFETY: the slot was free, holds `len` bytes, and stays allocated until the read has ended (see above).
         // If the descriptor should be closed before submission, the read fails or reads something else: no memory
         // but the slot is written.
@@ -126,7 +129,7 @@ impl Ring {
         }
         let Some(entry) = entry else { return Ok(None) };
         self.in_kernel -= 1;
-        let index = entry.user_data() as usize;
+        let index = width::index(entry.user_data());
         let Slot { tag, len, .. } = self.slots[index];
         self.slots[index].busy = false;
         self.free.push(index);
@@ -134,7 +137,7 @@ impl Ring {
         // this slice borrows the ring. Memory was zeroed at first: all bytes are initialised.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(self.memory.start().add(index * self.slot_bytes), len) };
-        Ok(Some(Done { tag, complete: entry.result() == len as i32, bytes }))
+        Ok(Some(Done { tag, complete: usize::try_from(entry.result()) == Ok(len), bytes }))
     }
 
     /// Tags of the reads that have not ended: to be read in another way when the ring has failed.

@@ -10,6 +10,8 @@
 //! 32  sector of the other 88 CRC-32 of the rows      56  name
 //! ```
 
+use fsmend_base::width;
+
 use super::disklabel::Container;
 use super::types::{gpt_type_name, is_labelled};
 use super::{Partition, divide, le32, le64, mbr, read_bytes};
@@ -60,7 +62,7 @@ pub(super) fn read(device: &dyn Device, sector: u64) -> Option<Vec<Partition>> {
 }
 
 fn read_header(device: &dyn Device, sector: u64, at: u64) -> Option<Header> {
-    let mut bytes = read_bytes(device, at.checked_mul(sector)?, sector as usize)?;
+    let mut bytes = read_bytes(device, at.checked_mul(sector)?, width::index(sector))?;
     let header_bytes = le32(&bytes, 12) as usize;
     if !bytes.starts_with(b"EFI PART")
         || !(92..=bytes.len()).contains(&header_bytes)

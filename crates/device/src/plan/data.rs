@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use fsmend_base::width;
+
 use crate::blocks::Sum;
 
 /// So many bytes are read from the file at once.
@@ -111,10 +113,10 @@ fn each_piece_of<E>(
     failed: impl Fn(io::Error) -> E,
     mut take: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut piece = vec![0; len.min(PIECE_BYTES as u64) as usize];
+    let mut piece = vec![0; width::index(len.min(PIECE_BYTES as u64))];
     let mut at = 0;
     while at < len {
-        let piece = &mut piece[..(len - at).min(PIECE_BYTES as u64) as usize];
+        let piece = &mut piece[..width::index((len - at).min(PIECE_BYTES as u64))];
         file.read_exact_at(piece, at).map_err(&failed)?;
         take(piece)?;
         at += piece.len() as u64;

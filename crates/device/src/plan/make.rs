@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use fsmend_base::width;
+
 use super::data::{Data, sum_of};
 use super::parse::{BLOCK_HEADER_BYTES, BlockHeader, Header};
 use super::runs::{Runs, append_difference, append_run};
@@ -226,10 +228,10 @@ impl<'m> Maker<'m> {
         let (before, after) = (checksum(before), checksum(after));
         let header = BlockHeader { index, before, after, is_last, unreadable, changes, markers };
         if let Some((at, entries)) = &mut self.entries {
-            let changed = Runs::new(&runs, changes).map(|(_, bytes)| bytes.len() as u32).sum();
+            let changed = Runs::new(&runs, changes).map(|(_, bytes)| width::len_u32(bytes.len())).sum();
             let runs_len = runs.len() + marker_runs.len();
-            let runs_at = *at as usize + BLOCK_HEADER_BYTES;
-            let runs_of = (runs_at, runs_len as u32, changed);
+            let runs_at = width::index(*at) + BLOCK_HEADER_BYTES;
+            let runs_of = (runs_at, width::len_u32(runs_len), changed);
             entries.push(header.entry(runs_of));
             *at = (runs_at + runs_len) as u64;
         }
@@ -266,8 +268,8 @@ fn lay_writes(writes: &[(u64, Vec<u8>)], start: u64, block: &mut [u8]) -> bool {
     let first = writes.partition_point(|(at, bytes)| at + bytes.len() as u64 <= start);
     let mut any = false;
     for (at, bytes) in writes[first..].iter().take_while(|(at, _)| *at < end) {
-        let skip = start.saturating_sub(*at) as usize;
-        let place = at.saturating_sub(start) as usize;
+        let skip = width::index(start.saturating_sub(*at));
+        let place = width::index(at.saturating_sub(start));
         let count = (bytes.len() - skip).min(block.len() - place);
         block[place..place + count].copy_from_slice(&bytes[skip..skip + count]);
         any = true;
@@ -285,7 +287,7 @@ fn lay_copies(
     let end = start + bytes.len() as u64;
     let first = copies.partition_point(|copy| copy.end() <= start);
     for copy in copies[first..].iter().map_while(|copy| copy.part(start, end)) {
-        let place = &mut bytes[(copy.to - start) as usize..][..copy.len as usize];
+        let place = &mut bytes[width::index(copy.to - start)..][..width::index(copy.len)];
         device.read_at(copy.from, place).map_err(PlanError::Read)?;
     }
     Ok(())

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bytes of a plan: header, identity, text, blocks, checksum. See `docs/formats/plan-and-log.md`.
 
+use fsmend_base::width;
+
 use super::data::Data;
 use super::runs::Runs;
 use super::{Entry, Plan, PlanError};
@@ -65,7 +67,7 @@ impl Header<'_> {
         let mut front = Vec::with_capacity(self.len());
         front.extend_from_slice(MAGIC);
         front.extend_from_slice(&VERSION.to_le_bytes());
-        front.extend_from_slice(&(BLOCK_BYTES as u32).to_le_bytes());
+        front.extend_from_slice(&width::len_u32(BLOCK_BYTES).to_le_bytes());
         front.extend_from_slice(&self.target_len.to_le_bytes());
         front.extend_from_slice(&self.block_count.to_le_bytes());
         front.extend_from_slice(&(self.identity.len() as u64).to_le_bytes());
@@ -162,7 +164,7 @@ fn parse_header(bytes: &[u8]) -> Result<Header<'_>, PlanError> {
     }
     let cut_off = PlanError::Format("its end is missing");
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Err(cut_off) };
-    if u32_at(header, 8) != VERSION || u32_at(header, 12) != BLOCK_BYTES as u32 {
+    if u32_at(header, 8) != VERSION || u32_at(header, 12) != width::len_u32(BLOCK_BYTES) {
         return Err(PlanError::Format("it was made by another version of the program"));
     }
     if checksum(&header[..HEADER_SUMMED]) != u64_at(header, HEADER_SUMMED) {
@@ -200,8 +202,8 @@ fn parse_blocks(mut bytes: &[u8], at: usize, header: &Header<'_>) -> Result<Vec<
             return Err(PlanError::Format("its blocks are out of order or out of the target"));
         }
         let behind = check_runs(&block, rest, len).ok_or(PlanError::Format("a block is damaged"))?;
-        let changed = Runs::new(rest, block.changes).map(|(_, bytes)| bytes.len() as u32).sum();
-        entries.push(block.entry((end - rest.len(), (rest.len() - behind.len()) as u32, changed)));
+        let changed = Runs::new(rest, block.changes).map(|(_, bytes)| width::len_u32(bytes.len())).sum();
+        entries.push(block.entry((end - rest.len(), width::len_u32(rest.len() - behind.len()), changed)));
         bytes = behind;
     }
     if !bytes.is_empty() || entries.len() as u64 != header.block_count {

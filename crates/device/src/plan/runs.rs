@@ -3,6 +3,8 @@
 //!
 //! A run is its place (2 bytes), its length (2 bytes), and the bytes.
 
+use fsmend_base::width;
+
 /// What stands before the bytes of a run.
 const RUN_HEADER_BYTES: usize = 4;
 
@@ -106,8 +108,8 @@ fn difference_end(old: &[u8], new: &[u8], mut at: usize) -> usize {
 
 /// Appends one run; a block has at most 4096 bytes, so that 16 bits hold all numbers.
 pub(crate) fn append_run(at: usize, bytes: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(&(at as u16).to_le_bytes());
-    out.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
+    out.extend_from_slice(&width::len_u16(at).to_le_bytes());
+    out.extend_from_slice(&width::len_u16(bytes.len()).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 

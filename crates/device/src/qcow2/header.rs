@@ -8,6 +8,8 @@
 //! ```
 //! All numbers are big-endian.
 
+use fsmend_base::width;
+
 use std::io;
 
 /// Bytes of the header that [`check`] looks at.
@@ -78,7 +80,7 @@ pub(super) fn hide_writer_marks(version: u32, offset: u64, bytes: &mut [u8]) {
         && version >= 3
         && let Some(byte) = bytes.get_mut(place)
     {
-        *byte &= !(DIRTY_AND_CORRUPT as u8);
+        *byte &= !width::low_u8(DIRTY_AND_CORRUPT);
     }
 }
 

@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use imago::qcow2::Qcow2;
 use imago::{FormatAccess, FormatDriverBuilder, Mapping};
 
+use fsmend_base::width;
+
 use crate::{Device, ReadError, check_bounds};
 use cache::ClusterCache;
 use gate::Gate;
@@ -69,8 +71,8 @@ impl Qcow2Device {
             return self.image.read(buf, offset);
         }
         while !buf.is_empty() {
-            let within = (offset % cluster_bytes) as usize;
-            let count = buf.len().min(cluster_bytes as usize - within);
+            let within = width::index(offset % cluster_bytes);
+            let count = buf.len().min(width::index(cluster_bytes) - within);
             let (part, rest) = buf.split_at_mut(count);
             match self.image.get_mapping(offset, count as u64)? {
                 (Mapping::Special { .. }, _) => {
@@ -87,7 +89,7 @@ impl Qcow2Device {
 
     /// The whole cluster at `offset`; beyond the end of the disk it reads as zeroes.
     fn unpack(&self, offset: u64) -> io::Result<Vec<u8>> {
-        let mut cluster = vec![0; self.unpacked.cluster_bytes() as usize];
+        let mut cluster = vec![0; width::index(self.unpacked.cluster_bytes())];
         self.image.read(cluster.as_mut_slice(), offset)?;
         Ok(cluster)
     }

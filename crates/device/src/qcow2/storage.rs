@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files under a qcow2 image, as `imago` sees them: it can read them, and nothing else.
 //!
-//! The trait of `imago` declares reading and writing as `unsafe fn`; that is the only reason why the word stands here.
+//! The trait of `imago` declares reading and writing as `unsafe fn`; that is the only reason for the word here.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -12,6 +12,8 @@ use std::sync::Arc;
 use imago::io_buffers::{IoVector, IoVectorMut};
 use imago::storage::drivers::CommonStorageHelper;
 use imago::{Storage, StorageOpenOptions};
+
+use fsmend_base::width;
 
 use super::header::{self, HEADER_BYTES, Header};
 use crate::{Device, FileDevice};
@@ -39,7 +41,7 @@ impl HostFile {
     /// The same for a file that is open already.
     pub(super) fn over(path: &Path, device: Arc<dyn Device>) -> io::Result<Self> {
         let mut start = [0; HEADER_BYTES];
-        let count = device.len().min(HEADER_BYTES as u64) as usize;
+        let count = width::index(device.len().min(HEADER_BYTES as u64));
         device.read_at(0, &mut start[..count]).map_err(io::Error::other)?;
         let header = if header::is_qcow2(&start) { Some(header::check(&start, device.len())?) } else { None };
         Ok(HostFile {
@@ -67,7 +69,7 @@ impl HostFile {
 
     /// Fills `bytes`, with zeroes where the file ends within a cluster.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let there = self.device.len().saturating_sub(offset).min(bytes.len() as u64) as usize;
+        let there = width::index(self.device.len().saturating_sub(offset).min(bytes.len() as u64));
         let (inside, beyond) = bytes.split_at_mut(there);
         if !beyond.is_empty() && (inside.is_empty() || beyond.len() as u64 >= CLUSTER_BYTES_MAX) {
             let text = format!("{} ends before byte {offset}", self.path.display());

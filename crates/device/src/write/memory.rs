@@ -3,6 +3,8 @@
 
 use std::sync::{PoisonError, RwLock};
 
+use fsmend_base::width;
+
 use super::{WritableDevice, WriteError, check_write};
 use crate::{Device, ReadError, check_bounds};
 
@@ -37,7 +39,7 @@ impl Device for WritableMemory {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
         check_bounds(offset, buf.len() as u64, self.len)?;
         let bytes = self.bytes.read().unwrap_or_else(PoisonError::into_inner);
-        buf.copy_from_slice(&bytes[offset as usize..offset as usize + buf.len()]);
+        buf.copy_from_slice(&bytes[width::index(offset)..width::index(offset) + buf.len()]);
         Ok(())
     }
 }
@@ -46,7 +48,7 @@ impl WritableDevice for WritableMemory {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
         check_write(offset, bytes, self.len)?;
         let mut ours = self.bytes.write().unwrap_or_else(PoisonError::into_inner);
-        ours[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes);
+        ours[width::index(offset)..width::index(offset) + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use fsmend_base::width;
 use fsmend_device::{BatchReader, Device, ReadError, Request, coalesce};
 
 use super::limit::Effort;
@@ -143,7 +144,7 @@ impl<'d> Ahead<'d> {
                 return;
             };
             for member in &wanted[members] {
-                let from = (member.offset - start) as usize;
+                let from = width::index(member.offset - start);
                 self.keep(member.offset, bytes.get(from..from + member.len as usize));
             }
         });

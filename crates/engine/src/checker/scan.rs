@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_device::{BatchReader, Request, coalesce};
 
 use super::ahead::Ahead;
@@ -191,7 +191,7 @@ fn scan_chunks<V: Checkable>(
     };
     // Small chunks are read together, and then their directories: most of what those lead to is known by then.
     let inodes_together = volume.expected().together.min(plan.walks as u64);
-    let together = (inodes_together / u64::from(volume.inodes_per_chunk().max(1))).max(1) as usize;
+    let together = width::index((inodes_together / u64::from(volume.inodes_per_chunk().max(1))).max(1));
     let pool = context.pool();
     let workers = pool::run_slices(pool, &STAGE, &chunks, together, run.cancel, start, |worker, part| {
         let found = worker.inodes(part);
@@ -220,7 +220,7 @@ impl Piece {
     fn records(&self, size: usize) -> impl Iterator<Item = ((usize, usize), InodeNo)> + use<> {
         let ((chunk, index), first) = (self.at, self.first);
         (0..self.request.len as usize / size)
-            .map(move |at| ((chunk, index + at), InodeNo(first.0 + at as u32)))
+            .map(move |at| ((chunk, index + at), InodeNo(first.0 + width::len_u32(at))))
     }
 }
 
@@ -237,10 +237,10 @@ impl<V: Checkable> Worker<'_, V> {
             pieces.extend((0..count).step_by(per_read).map(|at| Piece {
                 request: Request {
                     offset: start + (at * size) as u64,
-                    len: (per_read.min(count - at) * size) as u32,
+                    len: width::len_u32(per_read.min(count - at) * size),
                 },
                 at: (place, at),
-                first: InodeNo(first.0 + at as u32),
+                first: InodeNo(first.0 + width::len_u32(at)),
             }));
         }
         pieces.sort_unstable_by_key(|piece| (piece.request, piece.first));
@@ -252,7 +252,7 @@ impl<V: Checkable> Worker<'_, V> {
         let (volume, ahead, context) = (self.volume, self.ahead, self.context);
         let pieces = self.pieces(chunks);
         let requests: Vec<Request> = pieces.iter().map(|piece| piece.request).collect();
-        let reads = coalesce(&requests, 0, TABLE_READ as u32);
+        let reads = coalesce(&requests, 0, width::len_u32(TABLE_READ));
         let requests: Vec<Request> = reads.iter().map(|read| read.request).collect();
         let scanned = chunks.iter().map(|chunk| volume.scanned_in(*chunk) as usize);
         let mut batch: Batch<'_, '_, V> = Batch {
@@ -297,7 +297,7 @@ impl<'w, V: Checkable + 'w> Batch<'_, 'w, V> {
             return;
         };
         for piece in pieces {
-            let from = (piece.request.offset - start) as usize;
+            let from = width::index(piece.request.offset - start);
             let records = bytes.get(from..from + piece.request.len as usize).unwrap_or_default();
             for ((at, inode), record) in piece.records(size).zip(records.chunks_exact(size)) {
                 if self.effort.is_too_much() {
@@ -420,7 +420,7 @@ fn read_contents<V: Checkable>(
 ) {
     inodes.sort_unstable_by_key(|inode| inode.contents.place);
     let places: Vec<Request> = inodes.iter().map(|inode| inode.contents.place).collect();
-    let reads = coalesce(&places, CONTENTS_GAP, TABLE_READ as u32);
+    let reads = coalesce(&places, CONTENTS_GAP, width::len_u32(TABLE_READ));
     let requests: Vec<Request> = reads.iter().map(|read| read.request).collect();
     reader.read(&requests, &mut |index, result| {
         let Ok(bytes) = result else { return };
@@ -430,7 +430,7 @@ fn read_contents<V: Checkable>(
                 return;
             }
             effort.read(place.len as usize);
-            let from = (place.offset - requests[index].offset) as usize;
+            let from = width::index(place.offset - requests[index].offset);
             let contents = bytes.get(from..from + place.len as usize);
             inode.is_right = contents.is_some_and(|bytes| volume.has_checksum(&inode.contents, bytes));
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 
 use crate::format::Volume;
 use crate::inodes::{InodeFact, InodeTable, Kind};
@@ -89,7 +89,7 @@ pub fn check(
     let compare_chunk = |wrong: &mut Vec<WrongCount>, chunk: u32| {
         let compare_one = |inode, fact: InodeFact, stored: u16, observed: u32| {
             let change = adjustments.get(&inode).copied().unwrap_or(0);
-            let observed = (i64::from(observed) + change).max(0) as u64;
+            let observed = (i64::from(observed) + change).max(0).cast_unsigned();
             if fact.kind() != Kind::Unused && u64::from(stored) != observed && rules.has_names(inode, fact) {
                 wrong.push(WrongCount { inode, fact, stored, observed });
             }
@@ -100,7 +100,7 @@ pub fn check(
         }
     };
     let lists = pool::run_slices(
-        pool.for_work((1 + scanned / INODES_PER_WORKER) as usize),
+        pool.for_work(width::index(1 + scanned / INODES_PER_WORKER)),
         &[Stage { name: "links", pass: 0 }],
         &chunks,
         CHUNKS_PER_SLICE.max((INODES_PER_SLICE / inodes.per_chunk()) as usize),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 
 use super::links::Adjustments;
 use crate::claims::SharedBitmap;
@@ -74,7 +74,7 @@ fn look(
     let chunks: Vec<u32> = (0..inodes.chunk_count()).collect();
     let start = |_worker| Look { is_sound: true, without_entry: Vec::new(), path: Vec::new() };
     let looks = pool::run_slices(
-        pool.for_work((1 + inodes.directory_count() / DIRECTORIES_PER_WORKER) as usize),
+        pool.for_work(width::index(1 + inodes.directory_count() / DIRECTORIES_PER_WORKER)),
         &[Stage { name: "tree", pass: 0 }],
         &chunks,
         CHUNKS_PER_SLICE,
@@ -146,7 +146,7 @@ fn walk(inodes: &InodeTable, root: InodeNo) -> Vec<TreeFinding> {
         if parent.0 != 0 && stored.0 != 0 && stored != parent {
             findings.push(TreeFinding::ParentEntryWrong { inode, stored, observed: parent });
         }
-        let walk = start as u32 + 1;
+        let walk = width::len_u32(start) + 1;
         let mut at = start;
         loop {
             if visited[at] != 0 {

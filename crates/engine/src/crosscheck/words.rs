@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bits of allocation maps, compared 64 at a time.
 
+use fsmend_base::width;
+
 use crate::claims::SharedBitmap;
 
 /// Some bits, in words.
@@ -13,7 +15,7 @@ pub struct Words {
 impl Words {
     /// So many bits, all clear.
     pub fn new(bits: u64) -> Self {
-        Words { words: vec![0; bits.div_ceil(64) as usize], bits }
+        Words { words: vec![0; width::index(bits.div_ceil(64))], bits }
     }
 
     /// How many bits there are.
@@ -131,7 +133,7 @@ impl Words {
 
 /// Whether all bits of a map behind the first `bits` are set, up to its last byte.
 pub fn padding_is_set(bytes: &[u8], bits: u64) -> bool {
-    let whole = bits.div_ceil(8) as usize;
+    let whole = width::index(bits.div_ceil(8));
     let partial = bits.is_multiple_of(8)
         || bytes.get(whole - 1).is_none_or(|byte| byte >> (bits % 8) == 0xFF >> (bits % 8));
     partial && bytes.get(whole..).is_none_or(|rest| rest.iter().all(|byte| *byte == 0xFF))

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use fsmend_base::SeededRandom;
+use fsmend_base::{SeededRandom, width};
 
 use super::mode::{Mode, Outstanding, most_wanted};
 use super::{Schedule, Stage, StageIndex};
@@ -149,8 +149,8 @@ impl<B> Scheduler<B> {
         }
         let open = self.open_to(worker, workers);
         if let Some(random) = &mut self.shuffle {
-            let stage = open.get(random.below((open.len() as u64).max(1)) as usize)?.stage;
-            return Some((stage, random.below(self.lanes[stage].queue.len() as u64) as usize));
+            let stage = open.get(width::index(random.below((open.len() as u64).max(1))))?.stage;
+            return Some((stage, width::index(random.below(self.lanes[stage].queue.len() as u64))));
         }
         most_wanted(&open, workers).map(|stage| (stage, 0))
     }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_device::{BlockCopy, Device, Overlay, ReadError};
 
 /// What has to be written to a device: byte offsets and bytes, ascending and without overlaps unless said otherwise.
@@ -92,7 +93,7 @@ pub fn with_copies(
         let _ = all.write(offset, bytes);
     }
     for copy in copies {
-        let mut bytes = vec![0; copy.len as usize];
+        let mut bytes = vec![0; width::index(copy.len)];
         device.read_at(copy.from, &mut bytes)?;
         // As in `lay`.
         let _ = all.write(copy.to, bytes);
@@ -105,8 +106,8 @@ pub fn within(changes: &Changes, ranges: &[(u64, u64)]) -> Changes {
     let mut parts = Vec::new();
     for (offset, bytes) in changes {
         for (from, until) in ranges {
-            let start = from.saturating_sub(*offset).min(bytes.len() as u64) as usize;
-            let end = until.saturating_sub(*offset).min(bytes.len() as u64) as usize;
+            let start = width::index(from.saturating_sub(*offset).min(bytes.len() as u64));
+            let end = width::index(until.saturating_sub(*offset).min(bytes.len() as u64));
             if start < end {
                 parts.push((offset + start as u64, bytes[start..end].to_vec()));
             }
@@ -132,10 +133,10 @@ fn cut_one((offset, bytes): (u64, Vec<u8>), from: u64, until: u64) -> Changes {
     }
     let mut parts = Vec::new();
     if offset < from {
-        parts.push((offset, bytes[..(from - offset) as usize].to_vec()));
+        parts.push((offset, bytes[..width::index(from - offset)].to_vec()));
     }
     if until < end {
-        parts.push((until, bytes[(until - offset) as usize..].to_vec()));
+        parts.push((until, bytes[width::index(until - offset)..].to_vec()));
     }
     parts
 }

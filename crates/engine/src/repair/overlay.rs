@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
+use fsmend_base::width;
 use fsmend_device::{BlockCopy, Device, Direct, Overlay, ReadError};
 
 use super::changes::Changes;
@@ -172,7 +173,7 @@ fn changes_something(below: &dyn Device, copy: BlockCopy) -> bool {
         let len = (copy.len - done).min(BYTES_AT_ONCE as u64);
         let [from, to] = &mut buffers;
         for (place, buf) in [(copy.from, &mut *from), (copy.to, &mut *to)] {
-            buf.resize(len as usize, 0);
+            buf.resize(width::index(len), 0);
             if below.read_at(place + done, buf).is_err() {
                 return true;
             }

@@ -13,7 +13,7 @@
 //!    leads to such an inode is guilty, whatever it may have been certified with.)
 //! 3. Withdrawing runs the same fast path over the same bytes, and takes back each thing that [`DeferredCertification::count`] counted.
 //! 4. Numbers of links are sums, which have no order. Parents are not: of several names of one directory, the first one
-//!    seen would win. But then the directory is contested, and its parent is found anew from the names in those
+//!    seen would win. But then the directory is contested, and its parent is found again from the names in those
 //!    directories that are clean by 2, however it came to be contested.
 //!
 //! Inspections come after all that, one by one, in the order of the inodes.
@@ -21,7 +21,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 
 use crate::inodes::{InodeTable, Kind, Place, Published, mark};
 
@@ -104,7 +104,7 @@ pub fn hash_of(name: &[u8]) -> u64 {
     const MIX: u128 = 0x9E37_79B9_7F4A_7C55;
     let mix = |hash: u64, word: u64| {
         let product = u128::from(hash ^ word) * MIX;
-        (product >> 64) as u64 ^ product as u64
+        (product >> 64) as u64 ^ width::low_u64(product)
     };
     let words = name.as_chunks::<8>().0;
     let hash = words.iter().fold(!(name.len() as u64), |hash, word| mix(hash, u64::from_le_bytes(*word)));

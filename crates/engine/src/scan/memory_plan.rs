@@ -9,6 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use fsmend_base::width;
+
 use crate::claims::{Claims, SharedBitmap};
 use crate::options::CheckOptions;
 use crate::origins::Origins;
@@ -195,17 +197,17 @@ impl MemoryPlan {
             + walks.saturating_sub(WALKS_MIN) * WALK_BYTES;
         let problem_bytes = problems * set_bytes * (workers + 1);
         let plan = MemoryPlan {
-            workers: workers as usize,
+            workers: width::index(workers),
             every_worker: options.schedule.every_worker,
             backend: match options.backend {
                 ReadBackend::Auto if to_read < RING_BYTES_MIN => ReadBackend::Pread,
                 backend => backend,
             },
-            reader_bytes: reader_bytes as usize,
+            reader_bytes: width::index(reader_bytes),
             problems: problems as usize,
             pending: (rest / 8 / PENDING_BYTES / workers) as usize,
             queue_bytes: rest / 8,
-            walks: walks as usize,
+            walks: width::index(walks),
             nodes: nodes as usize,
             owners: (rest / 2 / SHARE_BYTES) as usize,
             origins_bytes,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every check of one file system works with: the device, the settled geometry, the groups.
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_device::{Device, ReadError};
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::format::Volume;
@@ -136,7 +136,7 @@ impl Fs<'_> {
         let mut bytes = Vec::new();
         while at < end {
             let blocks = (end - at).min((VISITED_BYTES / size).max(1) as u64);
-            bytes.resize(blocks as usize * size, 0);
+            bytes.resize(width::index(blocks) * size, 0);
             if self.device.read_at(self.block_offset(BlockNo(at)), &mut bytes).is_ok() {
                 (at..).zip(bytes.chunks_exact(size)).for_each(|(block, bytes)| visit(block, bytes));
             } else {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
@@ -371,7 +371,8 @@ impl CrossCheck<'_> {
         for group in references.chunk_by(|a, b| a.0 == b.0) {
             let (block, inode) = group[0];
             let (block_no, findings) = (BlockNo(block), &mut self.outcome.findings);
-            let attributes = xattr::settle_block(self.fs, inode, block_no, group.len() as u32, findings);
+            let attributes =
+                xattr::settle_block(self.fs, inode, block_no, width::len_u32(group.len()), findings);
             if !attributes.plausible {
                 self.without_attribute_block(group);
                 continue;

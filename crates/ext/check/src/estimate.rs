@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fsmend_base::BlockNo;
+use fsmend_base::{BlockNo, width};
 use fsmend_device::Device;
 pub use fsmend_engine::Estimate;
 use fsmend_engine::claims::Claims;
@@ -133,8 +133,8 @@ pub fn estimate(
     };
     let seconds = (scan_time + behind / workers + RUN_COST + opening) / 1e9;
     Ok(Estimate {
-        bytes: (scan.bytes + bitmaps.bytes) as u64,
-        requests: (scan.requests + bitmaps.requests) as u64,
+        bytes: width::whole(scan.bytes + bitmaps.bytes),
+        requests: width::whole(scan.requests + bitmaps.requests),
         seconds,
         seconds_low: seconds / UNCERTAINTY,
         seconds_high: seconds * UNCERTAINTY,
@@ -150,13 +150,13 @@ pub fn estimate(
 
 fn groups_in_use(fs: &Fs<'_>) -> Vec<u32> {
     let is_scanned = |index: &u32| fs.groups[*index as usize].scan_inodes > 0;
-    (0..fs.groups.len() as u32).filter(is_scanned).collect()
+    (0..width::len_u32(fs.groups.len())).filter(is_scanned).collect()
 }
 
 /// Groups spread over all that are in use, at equal steps of the work in them; `times` as many as usual.
 fn sample(fs: &Fs<'_>, in_use: &[u32], times: usize) -> Vec<u32> {
     let inodes: u64 = in_use.iter().map(|group| u64::from(fs.groups[*group as usize].scan_inodes)).sum();
-    let for_inodes = (in_use.len() as u64 * SAMPLE_INODES_MIN).div_ceil(inodes.max(1)) as usize;
+    let for_inodes = width::index((in_use.len() as u64 * SAMPLE_INODES_MIN).div_ceil(inodes.max(1)));
     let for_number = (in_use.len() / SAMPLE_ONE_IN).clamp(SAMPLE[0], SAMPLE[1]).min(in_use.len() / 2);
     let wanted = for_number.max(for_inodes).max(1) * times;
     if wanted >= in_use.len() {
@@ -204,7 +204,7 @@ fn trials(
                 groups: &next,
                 times: all.scanned / groups.scanned.max(1.0),
                 started,
-                end: started.saturating_add(time as u64),
+                end: started.saturating_add(width::whole(time)),
                 share: (1.0 / TRIAL_ONE_IN, TRIALS_MAX),
                 pace,
             },
@@ -343,7 +343,7 @@ impl Trial {
 /// Reads the bitmaps of the sample, as a run does for every group.
 fn bitmaps(fs: &Fs<'_>, sample: &[u32], clock: impl Fn() -> f64) -> Cost {
     let block_size = u64::from(fs.geometry.block_size);
-    let mut block = vec![0; block_size as usize];
+    let mut block = vec![0; width::index(block_size)];
     let bitmaps = || sample.iter().flat_map(|group| fs.stored_bitmaps(&fs.groups[*group as usize].desc));
     let started = clock();
     announce_all(fs, bitmaps().collect());

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use fsmend_base::{GroupNo, InodeNo};
+use fsmend_base::{GroupNo, InodeNo, width};
 use fsmend_device::Device;
 use fsmend_engine::Findings;
 use fsmend_ext_format::extent::EXTENT_MAGIC;
@@ -123,7 +123,7 @@ impl FileTypeCounts {
     fn add_extents(&mut self, raw: &RawInode) {
         let [header, _, depth] = [0, 4, 6].map(|at| {
             let word = raw.block_word(at / 4);
-            if at % 4 == 0 { word as u16 } else { (word >> 16) as u16 }
+            if at % 4 == 0 { width::low_u16(u64::from(word)) } else { (word >> 16) as u16 }
         });
         if header == EXTENT_MAGIC
             && let Some(count) = self.extent_depths.get_mut(usize::from(depth))

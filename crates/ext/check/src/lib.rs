@@ -6,6 +6,18 @@
 //! nothing at all is unusual about it; whatever it cannot prove clean is *inspected* in full, on a private copy
 //! that is mended on the way, so that later checks see the file system as it will be after repair.
 
+// Numbers here come from disks, and go there: a cast that loses bits must say why.
+#![deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_sign_loss,
+        reason = "small numbers"
+    )
+)]
+
 pub(crate) mod allocation;
 pub mod bad_blocks;
 pub mod catalogue;

@@ -3,10 +3,10 @@
 //!
 //! A scan of a live file system sees records of different moments: what it finds are *suspicions*. Two things follow. Damage to something
 //! at rest is seen by every scan, so only suspicions that come back at the same place are worth a closer look ([`recurring`]). And nothing
-//! is a problem until the same check finds it on a view that stands still: a snapshot, or the frozen file system. Where even that does
+//! is a problem until the same check finds it on a consistent view: a snapshot, or the frozen file system. Where even that does
 //! not fit into the time that a freeze may take, single records are looked at ([`confirm`]).
 //!
-//! On a view that stands still, a mounted file system still differs from an unmounted one: files that are open though deleted wait to
+//! On a consistent view, a mounted file system still differs from an unmounted one: files that are open though deleted wait to
 //! be released. [`judge`] knows that.
 
 use std::collections::BTreeSet;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_device::{Device, Overlay};
 use fsmend_engine::problem::Row;
 use fsmend_engine::repair::Changes;
@@ -149,11 +150,11 @@ fn fresh_totals(fs: &Fs<'_>, seen: &Precheck) -> Changes {
     let mut replay = ReplayOverlay::new(fs);
     // A superblock that cannot be read was settled from a backup, and those are left alone.
     let _ = replay.edit_superblock(|raw| {
-        raw.s_free_blocks_count_lo.set(free_blocks as u32);
+        raw.s_free_blocks_count_lo.set(width::low_u32(free_blocks));
         if raw.features().has_incompat(Incompat::BIT64) {
             raw.s_free_blocks_count_hi.set((free_blocks >> 32) as u32);
         }
-        raw.s_free_inodes_count.set(free_inodes as u32);
+        raw.s_free_inodes_count.set(width::low_u32(free_inodes));
     });
     replay.into_changes()
 }

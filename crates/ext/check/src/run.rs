@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_device::{Counted, Device, Overlay, ReadError};
 use fsmend_engine::budget::Reservation;
 use fsmend_engine::claims::{Claims, SharedBitmap};
@@ -428,7 +428,7 @@ pub(crate) fn claim_static(fs: &Fs<'_>, claims: &Claims, run_context: RunContext
                 claims.claim_word(index, mask, Origin::KNOWN, &mut Noted::default());
             }
         };
-        let starts: Vec<u64> = (0..words).step_by(WORDS_AT_ONCE as usize).collect();
+        let starts: Vec<u64> = (0..words).step_by(width::index(WORDS_AT_ONCE)).collect();
         let stage = &[Stage { name: "static metadata", pass: 0 }];
         pool::run_slices(run_context.pool(), stage, &starts, 1, &AtomicBool::new(false), |_| (), claim_part);
         return;

@@ -14,7 +14,7 @@
 //! Bitmaps, and the counts of groups, count units: blocks, or with bigalloc clusters of them. Everybody outside of `alloc` and `group` counts blocks; what is taken
 //! and given back are whole units all the same.
 
-use fsmend_base::{BlockNo, BlockRange, GroupNo};
+use fsmend_base::{BlockNo, BlockRange, GroupNo, width};
 use fsmend_blockcache::FreeMap;
 use fsmend_ext_format::superblock::RawSuperblock;
 use fsmend_vfs::{Caller, Errno, Result};
@@ -65,7 +65,7 @@ impl Volume {
         let home = self.layout.group_of(ideal);
         let count = self.geometry.group_count;
         for step in 0..count {
-            let group = GroupNo(((u64::from(home.0) + u64::from(step)) % u64::from(count)) as u32);
+            let group = GroupNo(width::low_u32((u64::from(home.0) + u64::from(step)) % u64::from(count)));
             let wish = if step == 0 { Some(ideal) } else { None };
             if let Some(found) = self.take_in_group(ask, group, wish, max)? {
                 return Ok(found);
@@ -207,7 +207,7 @@ impl Volume {
         }
         let mut desc = self.desc(group)?;
         let limit = self.geometry.group_blocks(group).count.div_ceil(self.unit());
-        desc.free_blocks = u64::from(desc.free_blocks).saturating_add(count).min(limit) as u32;
+        desc.free_blocks = width::low_u32(u64::from(desc.free_blocks).saturating_add(count).min(limit));
         self.set_desc(group, &desc)?;
         self.totals.free_blocks =
             self.totals.free_blocks.saturating_add(count * self.unit()).min(self.geometry.blocks_count);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contents of regular files: reading, writing, cutting, allocating without writing.
 
+use fsmend_base::width;
 use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::inode::{InodeFlags, LARGE_FILE};
 use fsmend_vfs::{Allocation, Errno, Extent, InodeNo, Result, Time};
@@ -72,7 +73,7 @@ impl Volume {
             let part = usize::try_from(bytes).unwrap_or(usize::MAX).min(len - done);
             let place = &mut buf[done..done + part];
             match run.physical.filter(|_| !run.unwritten) {
-                Some(physical) => self.cache.read_data(physical, within as usize, place)?,
+                Some(physical) => self.cache.read_data(physical, width::index(within), place)?,
                 None => place.fill(0),
             }
             done += part;
@@ -141,9 +142,9 @@ impl Volume {
                     (physical, count, true)
                 }
             };
-            let room = (count * block_size - within) as usize;
+            let room = width::index(count * block_size - within);
             let part = room.min(bytes.len() - done);
-            self.write_run(physical, within as usize, &bytes[done..done + part], is_new)?;
+            self.write_run(physical, width::index(within), &bytes[done..done + part], is_new)?;
             if run.unwritten {
                 let blocks = (within + part as u64).div_ceil(block_size);
                 self.mark_written(&mut inode, logical, blocks)?;
@@ -159,7 +160,7 @@ impl Volume {
 
     /// Writes whole blocks, from `physical` on; what `bytes` leave of the first and the last one is kept, or zero where the block is new.
     fn write_run(&mut self, physical: u64, within: usize, bytes: &[u8], is_new: bool) -> Result<()> {
-        let size = self.block_size() as usize;
+        let size = width::index(self.block_size());
         let end = within + bytes.len();
         if within == 0 && end.is_multiple_of(size) {
             return self.cache.write_data(physical, 0, bytes);
@@ -218,14 +219,14 @@ impl Volume {
     /// What stands behind the end in the last block becomes zero, so that it is not visible when the file grows again.
     fn zero_tail(&mut self, inode: &Inode, size: u64) -> Result<()> {
         let block_size = self.block_size();
-        let within = (size % block_size) as usize;
+        let within = width::index(size % block_size);
         if within == 0 {
             return Ok(());
         }
         let run = self.map(inode, size / block_size, 1)?;
         match run.physical.filter(|_| !run.unwritten) {
             Some(physical) => {
-                let zeroes = vec![0; block_size as usize - within];
+                let zeroes = vec![0; width::index(block_size) - within];
                 self.write_run(physical, within, &zeroes, false)
             }
             None => Ok(()),
@@ -352,8 +353,8 @@ impl Volume {
         let run = self.map(inode, range.start / block_size, 1)?;
         match run.physical.filter(|_| !run.unwritten) {
             Some(physical) => {
-                let zeroes = vec![0; (range.end - range.start) as usize];
-                self.write_run(physical, (range.start % block_size) as usize, &zeroes, false)
+                let zeroes = vec![0; width::index(range.end - range.start)];
+                self.write_run(physical, width::index(range.start % block_size), &zeroes, false)
             }
             None => Ok(()),
         }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_blockcache::acl::Kind;
 use fsmend_blockcache::names::NAME_MAX;
 use fsmend_device::WritableDevice;
@@ -272,7 +273,7 @@ impl FileSystem for Ext {
             blocks_available: volume.reserve.left_of(free),
             inodes: u64::from(volume.geometry.inodes_count),
             inodes_free: volume.totals.free_inodes,
-            name_len_max: NAME_MAX as u32,
+            name_len_max: width::len_u32(NAME_MAX),
             metadata_blocks: volume.regions.blocks(),
             metadata_blocks_free: regions_free,
         })

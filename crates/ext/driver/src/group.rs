@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use fsmend_base::{BlockNo, GroupNo};
+use fsmend_base::{BlockNo, GroupNo, width};
 use fsmend_blockcache::{Block, FreeMap};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::group::{GroupDesc, GroupFlags, RawGroupDesc};
@@ -237,7 +237,7 @@ impl Volume {
     pub fn take_inode(&mut self, near: GroupNo, is_directory: bool) -> Result<InodeNo> {
         let count = self.geometry.group_count;
         for step in 0..count {
-            let group = GroupNo(((u64::from(near.0) + u64::from(step)) % u64::from(count)) as u32);
+            let group = GroupNo(width::low_u32((u64::from(near.0) + u64::from(step)) % u64::from(count)));
             if self.desc(group)?.free_inodes == 0 {
                 continue;
             }

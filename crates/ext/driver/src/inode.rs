@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes: reading and writing their records, times, owners, and what a new one looks like.
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::build_node;
 use fsmend_ext_format::features::{Incompat, RoCompat};
@@ -84,9 +84,9 @@ impl Inode {
     }
 
     pub fn set_owner(&mut self, uid: u32, gid: u32) {
-        self.raw.i_uid.set(uid as u16);
+        self.raw.i_uid.set(width::low_u16(u64::from(uid)));
         self.raw.i_uid_high.set((uid >> 16) as u16);
-        self.raw.i_gid.set(gid as u16);
+        self.raw.i_gid.set(width::low_u16(u64::from(gid)));
         self.raw.i_gid_high.set((gid >> 16) as u16);
     }
 
@@ -193,13 +193,14 @@ impl Inode {
 fn encode_time(time: Time, wide: bool) -> (u32, u32) {
     if !wide {
         let seconds = time.seconds.clamp(i64::from(i32::MIN), i64::from(i32::MAX));
-        return (seconds as u32, 0);
+        return (width::low_u32(seconds.cast_unsigned()), 0);
     }
     // Two more bits of seconds: 34 bits, counted from the lowest number of 32 signed bits.
     let low = i64::from(i32::MIN);
     let seconds = time.seconds.clamp(low, low + (1 << 34) - 1);
-    let epoch = ((seconds - i64::from(seconds as i32)) >> 32) as u32 & 3;
-    (seconds as u32, epoch | time.nanoseconds.min(999_999_999) << 2)
+    let stored = width::low_u32(seconds.cast_unsigned());
+    let epoch = width::low_u32(((seconds - i64::from(stored.cast_signed())) >> 32).cast_unsigned()) & 3;
+    (stored, epoch | time.nanoseconds.min(999_999_999) << 2)
 }
 
 fn decode_time(seconds: u32, extra: Option<u32>) -> Time {
@@ -219,7 +220,7 @@ impl Volume {
         let at = u64::from(index) * u64::from(self.geometry.inode_size);
         let block_size = u64::from(self.geometry.block_size);
         let table = self.desc(group)?.inode_table;
-        Ok((table.saturating_add(at / block_size), (at % block_size) as usize))
+        Ok((table.saturating_add(at / block_size), width::index(at % block_size)))
     }
 
     /// The group an inode lies in.
@@ -334,7 +335,7 @@ impl Volume {
         let count = before.checked_add_signed(sectors).ok_or(Errno::Corrupt)?;
         inode.raw.clear_flag(InodeFlags::HUGE_FILE);
         if count <= u64::from(u32::MAX) {
-            inode.raw.i_blocks_lo.set(count as u32);
+            inode.raw.i_blocks_lo.set(width::low_u32(count));
             inode.raw.i_blocks_high.set(0);
             return Ok(());
         }
@@ -347,7 +348,7 @@ impl Volume {
             inode.raw.set_flag(InodeFlags::HUGE_FILE);
             count / u64::from(block_size / 512)
         };
-        inode.raw.i_blocks_lo.set(stored as u32);
+        inode.raw.i_blocks_lo.set(width::low_u32(stored));
         inode.raw.i_blocks_high.set(u16::try_from(stored >> 32).map_err(|_| Errno::TooLarge)?);
         Ok(())
     }

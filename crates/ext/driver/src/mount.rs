@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_blockcache::{Block, BlockCache, HeldInodes, MountState, PendingFrees};
 use fsmend_device::WritableDevice;
 use fsmend_ext_format::features::{Compat, Features, Incompat, RoCompat};
@@ -202,7 +203,7 @@ impl Volume {
         let policy = policy.unwrap_or_else(own_policy);
         let cache = BlockCache::new(device, geometry.block_size, geometry.blocks_count, cache_bytes);
         let room = geometry.inode_size.saturating_sub(128);
-        let known = size_of::<fsmend_ext_format::inode::RawInode>() as u32 - 128;
+        let known = width::len_u32(size_of::<fsmend_ext_format::inode::RawInode>()) - 128;
         let want = u32::from(raw.s_want_extra_isize.get());
         let want = if want < 4 || want > room || !want.is_multiple_of(4) { known.min(room) } else { want };
         let seed = raw.s_hash_seed.map(|word| word.get());
@@ -229,10 +230,10 @@ impl Volume {
             hash_version: raw.s_def_hash_version,
             hash_flags: raw.s_flags.get(),
             hash_seed: seed,
-            extra_isize: want as u16,
+            extra_isize: width::low_u16(u64::from(want)),
             overhead: 0,
             orphan_block: None,
-            generation: (now.seconds as u32) ^ now.nanoseconds ^ seed[0],
+            generation: width::low_u32(now.seconds.cast_unsigned()) ^ now.nanoseconds ^ seed[0],
             geometry,
         })
     }
@@ -386,8 +387,8 @@ impl Volume {
                     superblock.s_feature_incompat.set(features);
                     superblock.set_state(superblock.state() & !SuperblockState::VALID);
                 }
-                superblock.s_mtime.set(now.seconds as u32);
-                superblock.s_mtime_hi = (now.seconds >> 32) as u8;
+                superblock.s_mtime.set(width::low_u32(now.seconds.cast_unsigned()));
+                superblock.s_mtime_hi = width::low_u8(now.seconds.cast_unsigned() >> 32);
                 superblock.s_mnt_count.set(superblock.s_mnt_count.get().saturating_add(1));
             })
         })?;

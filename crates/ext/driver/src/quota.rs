@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use fsmend_base::width;
 use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::inode::{InodeFlags, special};
 use fsmend_ext_format::quota::build::QuotaInfo;
@@ -151,7 +152,7 @@ impl Volume {
         let size = u64::from(self.geometry.block_size);
         let run = self.map(&inode, byte / size, 1)?;
         match run.physical.filter(|_| !run.unwritten && byte < inode.raw.size()) {
-            Some(block) => Ok((block, (byte % size) as usize)),
+            Some(block) => Ok((block, width::index(byte % size))),
             None => Err(self.broken_quota(file)),
         }
     }

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use fsmend_base::{BlockNo, BlockRange, GroupNo};
+use fsmend_base::{BlockNo, BlockRange, GroupNo, width};
 use fsmend_vfs::{Errno, Result};
 
 use crate::policy::BlockKind;
@@ -98,7 +98,7 @@ impl Regions {
 
     /// Bits of a group, whose first block is `start`, have been set or cleared.
     pub fn note(&mut self, group: GroupNo, start: u64, range: &Range<u64>, are_free: bool) {
-        let count = overlap(self.of(group), start, range) as u32;
+        let count = width::low_u32(overlap(self.of(group), start, range));
         if count == 0 {
             return;
         }
@@ -130,7 +130,7 @@ impl Volume {
         let first = region.start.0 - self.geometry.group_first_block(group);
         let is_free =
             |bit: &u64| bitmap.get((bit / 8) as usize).is_some_and(|byte| byte & 1 << (bit % 8) == 0);
-        let free = (first..first + region.count).filter(is_free).count() as u32;
+        let free = width::len_u32((first..first + region.count).filter(is_free).count());
         self.regions.free.insert(group.0, free);
         Ok(free)
     }
@@ -147,7 +147,7 @@ impl Volume {
         }
         let groups = self.geometry.group_count;
         let room = |group| {
-            let blocks = self.regions.of(group).count as u32;
+            let blocks = width::low_u32(self.regions.of(group).count);
             Ok(RegionRoom { blocks, free: self.region_free(group)? })
         };
         (0..groups).map(GroupNo).map(room).collect()
@@ -188,7 +188,7 @@ impl Volume {
     pub fn take_in_regions(&mut self, first: GroupNo, ideal: u64, max: u64) -> Result<BlockRange> {
         let count = self.geometry.group_count;
         for step in 0..count {
-            let group = GroupNo(((u64::from(first.0) + u64::from(step)) % u64::from(count)) as u32);
+            let group = GroupNo(width::low_u32((u64::from(first.0) + u64::from(step)) % u64::from(count)));
             let region = self.regions.of(group);
             if self.region_free(group)? == 0 {
                 continue;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 use fsmend_blockcache::{BlockCache, HeldInodes, MountState, PendingFrees};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE};
@@ -90,7 +90,7 @@ impl Volume {
     /// Where the superblock stands: its block, and the byte in that block.
     pub fn superblock_place(&self) -> (u64, usize) {
         let size = u64::from(self.geometry.block_size);
-        (SUPERBLOCK_OFFSET / size, (SUPERBLOCK_OFFSET % size) as usize)
+        (SUPERBLOCK_OFFSET / size, width::index(SUPERBLOCK_OFFSET % size))
     }
 
     /// The superblock as it is in memory.
@@ -231,13 +231,13 @@ impl Volume {
         for group in std::mem::take(&mut self.touched) {
             self.seal_group(GroupNo(group))?;
         }
-        let (totals, seconds) = (self.totals, now.seconds);
+        let (totals, seconds) = (self.totals, now.seconds.cast_unsigned());
         self.change_superblock(|superblock| {
-            superblock.s_free_blocks_count_lo.set(totals.free_blocks as u32);
+            superblock.s_free_blocks_count_lo.set(width::low_u32(totals.free_blocks));
             superblock.s_free_blocks_count_hi.set((totals.free_blocks >> 32) as u32);
-            superblock.s_free_inodes_count.set(totals.free_inodes as u32);
-            superblock.s_wtime.set(seconds as u32);
-            superblock.s_wtime_hi = (seconds >> 32) as u8;
+            superblock.s_free_inodes_count.set(width::low_u32(totals.free_inodes));
+            superblock.s_wtime.set(width::low_u32(seconds));
+            superblock.s_wtime_hi = width::low_u8(seconds >> 32);
         })
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Extended attributes: in the inode as far as there is room, the rest in one block, which inodes may share.
 
-use fsmend_base::BlockNo;
+use fsmend_base::{BlockNo, width};
 use fsmend_blockcache::{Block, acl::Acl};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::Incompat;
@@ -44,7 +44,7 @@ impl Attribute {
     }
 
     fn len(&self) -> usize {
-        entry_len(self.name.len() as u8) + padded(self.value.len())
+        entry_len(width::len_u8(self.name.len())) + padded(self.value.len())
     }
 }
 
@@ -115,8 +115,8 @@ impl Volume {
     }
 
     fn set_acl_block(&self, inode: &mut Inode, block: u64) {
-        inode.raw.i_file_acl_lo.set(block as u32);
-        inode.raw.i_file_acl_high.set((block >> 32) as u16);
+        inode.raw.i_file_acl_lo.set(width::low_u32(block));
+        inode.raw.i_file_acl_high.set(width::low_u16(block >> 32));
     }
 
     fn attribute_block(&mut self, inode: &Inode) -> Result<Option<(u64, Block)>> {
@@ -184,7 +184,7 @@ impl Volume {
         let mut near = self.collect(&inode.record, false, inode.number)?;
         take_data(&mut near);
         let used: usize = near.iter().map(Attribute::len).sum();
-        let room = inode_room(inode).checked_sub(used + entry_len(DATA.len() as u8) + END_MARK);
+        let room = inode_room(inode).checked_sub(used + entry_len(width::len_u8(DATA.len())) + END_MARK);
         Ok(room.map(|room| room & !3))
     }
 
@@ -373,7 +373,7 @@ fn write_area(
     let (mut at, mut value_end) = (entries_at, bytes.len());
     for attribute in attributes.iter() {
         let value_start = value_end.checked_sub(padded(attribute.value.len())).ok_or(Errno::NoSpace)?;
-        let entry_end = at + entry_len(attribute.name.len() as u8);
+        let entry_end = at + entry_len(width::len_u8(attribute.name.len()));
         if entry_end + END_MARK > value_start {
             return Err(Errno::NoSpace);
         }
@@ -382,16 +382,16 @@ fn write_area(
             at,
             name: &attribute.name,
             name_index: attribute.index,
-            value_offset: offset as u16,
+            value_offset: width::len_u16(offset),
             value_inode: 0,
-            value_size: attribute.value.len() as u32,
+            value_size: width::len_u32(attribute.value.len()),
             hash: 0,
         };
         // The kernel writes to contents without looking at their entry.
         let hash =
             if attribute.is_data() { 0 } else { entry.hash_with_value(&attribute.value, CharSign::Unsigned) };
         let raw = RawXattrEntry {
-            e_name_len: attribute.name.len() as u8,
+            e_name_len: width::len_u8(attribute.name.len()),
             e_name_index: attribute.index,
             e_value_offs: U16::new(entry.value_offset),
             e_value_inum: U32::new(0),

@@ -6,7 +6,7 @@
 //! the inode's number and generation ([`inode_seed`]). With `uninit_bg` (`GDT_CSUM`) only the group descriptors carry one:
 //! CRC16 (ANSI, reflected) seeded with the UUID.
 //!
-//! Functions for structures that hold their own checksum return a [`Checked`]: what stands there and what should.
+//! Functions for structures that hold their own checksum return a [`Checked`]: what is there and what should.
 //! They take any bytes; where a structure is too short or its own counts point outside of it, the answer is `None`.
 //!
 //! Source: "ext4 Data Structures and Algorithms", checksums.

@@ -10,6 +10,7 @@
 //! ```
 //! A tag without `SAME_UUID` is followed by a 16-byte UUID. Source: "ext4 Data Structures and Algorithms", journal.
 
+use bitflags::bitflags;
 use fsmend_base::width::low_u32;
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -46,36 +47,43 @@ impl JournalBlockType {
     pub const REVOKE: Self = Self(5);
 }
 
-/// `s_feature_compat` and `s_feature_incompat` of the journal.
-pub mod feature {
-    /// Compatible: commit blocks carry a CRC32 of their transaction.
-    pub const COMPAT_CHECKSUM: u32 = 0x1;
-    /// Incompatible: there may be revoke blocks.
-    pub const REVOKE: u32 = 0x1;
-    /// Incompatible: 64-bit block numbers.
-    pub const BIT64: u32 = 0x2;
-    /// Incompatible: a commit block may reach the disk before its data.
-    pub const ASYNC_COMMIT: u32 = 0x4;
-    /// Incompatible: CRC32C on everything, 16 bits of it in tags.
-    pub const CSUM_V2: u32 = 0x8;
-    /// Incompatible: CRC32C on everything, all of it in tags.
-    pub const CSUM_V3: u32 = 0x10;
-    /// Incompatible: an area for fast commits at the end of the journal.
-    pub const FAST_COMMIT: u32 = 0x20;
-    /// All incompatible bits that we know.
-    pub const INCOMPAT_KNOWN: u32 = REVOKE | BIT64 | ASYNC_COMMIT | CSUM_V2 | CSUM_V3 | FAST_COMMIT;
-}
+bitflags! {
+    /// `s_feature_compat` of the journal.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct JournalCompat: u32 {
+        /// Commit blocks carry a CRC32 of their transaction.
+        const CHECKSUM = 0x1;
+    }
 
-/// `t_flags`.
-pub mod tag_flag {
-    /// The block began with the journal's magic number, which was zeroed in the log.
-    pub const ESCAPE: u32 = 1;
-    /// No UUID follows the tag.
-    pub const SAME_UUID: u32 = 2;
-    /// The block was deleted by this transaction (never written).
-    pub const DELETED: u32 = 4;
-    /// The last tag of its descriptor.
-    pub const LAST: u32 = 8;
+    /// `s_feature_incompat` of the journal: all bits that we know.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct JournalIncompat: u32 {
+        /// There may be revoke blocks.
+        const REVOKE = 0x1;
+        /// 64-bit block numbers.
+        const BIT64 = 0x2;
+        /// A commit block may reach the disk before its data.
+        const ASYNC_COMMIT = 0x4;
+        /// CRC32C on everything, 16 bits of it in tags.
+        const CSUM_V2 = 0x8;
+        /// CRC32C on everything, all of it in tags.
+        const CSUM_V3 = 0x10;
+        /// An area for fast commits at the end of the journal.
+        const FAST_COMMIT = 0x20;
+    }
+
+    /// `t_flags`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct TagFlags: u32 {
+        /// The block began with the journal's magic number, which was zeroed in the log.
+        const ESCAPE = 1;
+        /// No UUID follows the tag.
+        const SAME_UUID = 2;
+        /// The block was deleted by this transaction (never written).
+        const DELETED = 4;
+        /// The last tag of its descriptor.
+        const LAST = 8;
+    }
 }
 
 /// The header of every journal block but data.
@@ -170,24 +178,30 @@ impl RawJournalSuperblock {
         self.s_header.block_type() == JournalBlockType::SUPERBLOCK_V2
     }
 
-    /// Whether the incompatible feature `bit` is on.
-    pub fn has_incompat(&self, bit: u32) -> bool {
-        self.is_version2() && self.s_feature_incompat.get() & bit != 0
+    /// `s_feature_incompat`, also the bits that we do not know.
+    pub fn incompat(&self) -> JournalIncompat {
+        JournalIncompat::from_bits_retain(self.s_feature_incompat.get())
     }
 
-    /// Whether the compatible feature `bit` is on.
-    pub fn has_compat(&self, bit: u32) -> bool {
-        self.is_version2() && self.s_feature_compat.get() & bit != 0
+    /// Whether one of the incompatible `features` is on.
+    pub fn has_incompat(&self, features: JournalIncompat) -> bool {
+        self.is_version2() && self.incompat().intersects(features)
+    }
+
+    /// Whether one of the compatible `features` is on.
+    pub fn has_compat(&self, features: JournalCompat) -> bool {
+        self.is_version2()
+            && JournalCompat::from_bits_retain(self.s_feature_compat.get()).intersects(features)
     }
 
     /// Whether blocks carry CRC32C (second or third kind of checksums).
     pub fn has_csum(&self) -> bool {
-        self.has_incompat(feature::CSUM_V2) || self.has_incompat(feature::CSUM_V3)
+        self.has_incompat(JournalIncompat::CSUM_V2 | JournalIncompat::CSUM_V3)
     }
 
     /// Number of blocks set aside for fast commits; 0 without the feature.
     pub fn fast_commit_blocks(&self) -> u32 {
-        if self.has_incompat(feature::FAST_COMMIT) { self.fast_commit_blocks_if_on() } else { 0 }
+        if self.has_incompat(JournalIncompat::FAST_COMMIT) { self.fast_commit_blocks_if_on() } else { 0 }
     }
 
     /// The blocks that fast commits would have if they were switched on.
@@ -224,8 +238,8 @@ pub struct LogFormat {
 pub struct BlockTag {
     /// Where the block belongs.
     pub block: u64,
-    /// `t_flags`.
-    pub flags: u32,
+    /// `t_flags`, also the bits that we do not know.
+    pub flags: TagFlags,
     /// Stored checksum (16 bits of it with the second kind).
     pub checksum: u32,
 }
@@ -234,9 +248,9 @@ impl LogFormat {
     /// What `superblock` says about the layout.
     pub fn of(superblock: &RawJournalSuperblock) -> Self {
         LogFormat {
-            wide: superblock.has_incompat(feature::BIT64),
-            csum_v2: superblock.has_incompat(feature::CSUM_V2),
-            csum_v3: superblock.has_incompat(feature::CSUM_V3),
+            wide: superblock.has_incompat(JournalIncompat::BIT64),
+            csum_v2: superblock.has_incompat(JournalIncompat::CSUM_V2),
+            csum_v3: superblock.has_incompat(JournalIncompat::CSUM_V3),
             seed: crc32c(u32::MAX, &superblock.s_uuid),
         }
     }
@@ -262,10 +276,10 @@ impl LogFormat {
         while let Some(bytes) = block.get(at..at + self.tag_size()).filter(|_| at + self.tag_size() <= end) {
             let tag = self.tag(bytes);
             tags.push(tag);
-            if tag.flags & tag_flag::LAST != 0 {
+            if tag.flags.contains(TagFlags::LAST) {
                 break;
             }
-            at += self.tag_size() + if tag.flags & tag_flag::SAME_UUID == 0 { 16 } else { 0 };
+            at += self.tag_size() + if tag.flags.contains(TagFlags::SAME_UUID) { 0 } else { 16 };
         }
         tags
     }
@@ -276,6 +290,7 @@ impl LogFormat {
         let (flags, checksum) =
             if self.csum_v3 { (word(4), word(12)) } else { (u32::from(be16(bytes, 6)), half(4)) };
         let high = if self.wide { word(8) } else { 0 };
+        let flags = TagFlags::from_bits_retain(flags);
         BlockTag { block: u64::from(high) << 32 | u64::from(word(0)), flags, checksum }
     }
 
@@ -397,7 +412,10 @@ mod tests {
         block[12..20].copy_from_slice(&[0, 0, 0, 7, 0xAB, 0xCD, 0, 0]);
         block[36..44].copy_from_slice(&[0, 0, 0, 9, 0, 0, 0, 2 | 8]);
         let tags = PLAIN.tags(&block);
-        assert_eq!(tags.iter().map(|tag| (tag.block, tag.flags)).collect::<Vec<_>>(), [(7, 0), (9, 10)]);
+        assert_eq!(
+            tags.iter().map(|tag| (tag.block, tag.flags.bits())).collect::<Vec<_>>(),
+            [(7, 0), (9, 10)]
+        );
         assert_eq!(tags[0].checksum, 0xABCD);
     }
 
@@ -427,7 +445,8 @@ mod tests {
     #[test]
     fn features_count_only_in_version_2() {
         let mut superblock = RawJournalSuperblock::of(&[0; 1024]).unwrap_or_else(|| unreachable!());
-        superblock.s_feature_incompat = U32::new(feature::CSUM_V3 | feature::FAST_COMMIT);
+        superblock.s_feature_incompat =
+            U32::new((JournalIncompat::CSUM_V3 | JournalIncompat::FAST_COMMIT).bits());
         superblock.s_header.h_blocktype = U32::new(3);
         assert!(!superblock.has_csum());
         superblock.s_header.h_blocktype = U32::new(4);

@@ -80,7 +80,7 @@ impl Driver for HybridDriver {
 
     fn mount(&self, device: Arc<dyn WritableDevice>, how: &Mounting) -> Result<Driven, String> {
         if how.placement != Placement::Format {
-            return Err("hybridfs has no policy but its own".to_owned());
+            return Err("hybridfs has only its own allocation policy".to_owned());
         }
         let options =
             if how.read_only { MountOptions::read_only(how.now) } else { MountOptions::new(how.now) };

@@ -74,7 +74,8 @@ impl Plain for Hybrid {
                 code: "log-elsewhere",
                 message: "A file system whose log is on another device can be checked, but not repaired"
                     .to_owned(),
-                hint: "Save what can be read (fsmend mount -o ro,log=PATH), and make it anew".to_owned(),
+                hint: "Save what can be read (fsmend mount -o ro,log=PATH), and create the file system again"
+                    .to_owned(),
             });
         }
         Ok(())

@@ -60,7 +60,7 @@ impl Driver for UfsDriver {
 
     fn mount(&self, device: Arc<dyn WritableDevice>, how: &Mounting) -> Result<Driven, String> {
         if how.placement != Placement::Format {
-            return Err("UFS has no policy but its own, which -k of make chooses".to_owned());
+            return Err("UFS has only its own allocation policy, set with -k of lab make".to_owned());
         }
         let options =
             if how.read_only { MountOptions::read_only(how.now) } else { MountOptions::new(how.now) };

@@ -99,7 +99,7 @@ fn words_of(bytes: &[u8], units: u64) -> Vec<u64> {
 
 /// The bits of a bitmap as they are on the disk.
 pub(crate) fn bits_on_disk(state: &State, log: &Log<'_>, area: Area) -> Result<Vec<u64>, String> {
-    let record = state.bfile.get(&area.key()).ok_or("the BFILE does not lead to it")?;
+    let record = state.bfile.get(&area.key()).ok_or("the BFILE has no record of it")?;
     let bytes = bitmap(log, record).map_err(|fault| fault.to_string())?;
     Ok(words_of(&bytes, area.units(log.sb).1))
 }

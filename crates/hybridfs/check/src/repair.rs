@@ -16,8 +16,7 @@ use fsmend_engine::problem::Severity;
 use fsmend_engine::repair::{Changes, Mend, Mended};
 use fsmend_engine::{Budget, Findings, Problem, Refusal, Row};
 use fsmend_hybridfs_format::{
-    Attribute, BODY_LEN, Entry, Format, Inode, Map, Place, ROOT, Record, SLOT_ATTRIBUTES, Stamp, TIES,
-    name_key,
+    Attribute, Entry, Format, Inode, Map, Place, ROOT, Record, SLOT_ATTRIBUTES, Stamp, TIES, name_key,
 };
 
 use crate::inode::{New, attributes_at, judge, kind_of, number_of};
@@ -252,28 +251,11 @@ impl Model<'_> {
         self.generation = self.generation.wrapping_add(1);
         let generation = self.generation;
         let parent_generation = if parent == number { generation } else { self.generation_of(parent) };
-        let stamp = Stamp(self.fs.state.last.time);
+        let now = Stamp(self.fs.state.last.time);
         let inode = Inode {
-            number: u64::from(number.0),
-            generation,
             mode,
-            format: Format::Inline,
-            flags: 0,
-            uid: 0,
-            gid: 0,
-            links: 2,
-            size: 0,
-            atime: stamp,
-            mtime: stamp,
-            ctime: stamp,
-            crtime: stamp,
-            birth: 0,
-            group: 0,
-            count: 0,
-            height: 0,
-            attribute_slots: 0,
             used: u64::from(parent.0) | u64::from(parent_generation) << 32,
-            body: [0; BODY_LEN],
+            ..Inode::empty_directory(u64::from(number.0), generation, now)
         };
         let old = self.nodes.remove(&number.0).map(|node| node.old);
         let old =

@@ -18,9 +18,9 @@ pub fn of_pinned(
     let (_, sb) = superblock::find(&*device)?;
     let log = Log { device: &*device, sb: &sb };
     let segment = log.segment(summary).filter(|segment| segment.summary.ssn == ssn);
-    let segment = segment.ok_or("the pinned segment is not there")?;
+    let segment = segment.ok_or("the pinned segment does not exist")?;
     if !segment.summary.flags.contains(SummaryFlags::CHECKPOINT) {
-        return Err("the pinned segment is no checkpoint".to_owned());
+        return Err("the pinned segment is not a checkpoint".to_owned());
     }
     let mut view = Overlay::new(Arc::clone(&device));
     let written = |error: fsmend_device::ReadError| error.to_string();

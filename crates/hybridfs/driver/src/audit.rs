@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use fsmend_base::width;
 use fsmend_hybridfs_format::{Entry, Run};
 use fsmend_vfs::{FileKind, InodeNo, Result};
 
@@ -41,7 +42,7 @@ impl Hybrid {
         let mut stored = HashMap::new();
         for (_, record) in ifile.iter().filter(|(level, _)| *level == 0) {
             for at in (0..per_block).filter(|at| record.aux >> at & 1 != 0) {
-                let number = (record.key * per_block + at) as u32;
+                let number = width::low_u32(record.key * per_block + at);
                 let is_orphan = record.aux >> (32 + at) & 1 != 0;
                 orphans += u64::from(is_orphan);
                 seen.push(number);
@@ -113,14 +114,14 @@ impl Hybrid {
 
 fn compare(volume: &Volume, claims: &BTreeMap<u64, (u64, String)>, wrong: &mut Vec<String>) {
     let sb = &volume.io.sb;
-    let mut log = vec![false; sb.log_fragments as usize];
-    let mut data = vec![false; sb.data_blocks() as usize];
+    let mut log = vec![false; width::index(sb.log_fragments)];
+    let mut data = vec![false; width::index(sb.data_blocks())];
     let pending =
         volume.space.pending.iter().flat_map(|(_, runs)| runs.iter().map(|run| (run.address, run.len)));
     for (address, len) in claims.iter().map(|(at, (len, _))| (*at, *len)).chain(pending) {
         match sb.data_index(address) {
-            Some(first) => data[first as usize..][..(len / sb.per_block()) as usize].fill(true),
-            None => log[(address - sb.log_start) as usize..][..len as usize].fill(true),
+            Some(first) => data[width::index(first)..][..width::index(len / sb.per_block())].fill(true),
+            None => log[width::index(address - sb.log_start)..][..width::index(len)].fill(true),
         }
     }
     let words = volume.space.log_words();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For measuring: the cleaner of a log-structured file system. The log is taken in zones of fixed size that are all free, and zones with little in them are emptied: what is in use there is written anew.
+//! For measuring: the cleaner of a log-structured file system. The log is taken in zones of fixed size that are all free, and zones with little in them are emptied: what is in use there is rewritten.
 //!
 //! hybridfs itself needs none of this. Only what was written since the mount is moved; a zone that holds something older is never empty.
 

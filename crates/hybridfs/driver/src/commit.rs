@@ -6,6 +6,7 @@
 //!    it has happened.
 //! 3. At a checkpoint the anchor, and a sync; then the summaries before it are free.
 
+use fsmend_base::width;
 use fsmend_blockcache::MountState;
 use fsmend_hybridfs_format::{
     ANCHORS, Anchor, AnchorFlags, BODY_LEN, DATA_BITMAPS, Format, HEADER_LEN, Header, INODE_LEN, Inode, Kind,
@@ -252,7 +253,7 @@ impl Volume {
             None => live.disk.attribute_slots = 0,
             Some(bytes) if !leaves_inode(live, bytes.len()) => {
                 let slots = bytes.len().div_ceil(RECORD_LEN);
-                live.disk.attribute_slots = slots as u8;
+                live.disk.attribute_slots = width::len_u8(slots);
                 let start = BODY_LEN - slots * RECORD_LEN;
                 live.disk.body[start..start + bytes.len()].copy_from_slice(bytes);
             }
@@ -261,7 +262,7 @@ impl Volume {
                     let header = Header {
                         kind: Kind::Attributes,
                         level: 0,
-                        count: live.attributes.len() as u32,
+                        count: width::len_u32(live.attributes.len()),
                         owner: number,
                         generation: live.disk.generation,
                         flags: 0,
@@ -351,7 +352,7 @@ impl Volume {
         let bytes = live.disk.store(&self.io.sb.uuid);
         let per_block = u64::from(self.io.sb.inodes_per_block());
         let block = self.dirty_block(number / per_block)?;
-        let at = (number % per_block) as usize * INODE_LEN;
+        let at = width::index(number % per_block) * INODE_LEN;
         block.bytes[at..at + INODE_LEN].copy_from_slice(&bytes);
         Ok(())
     }
@@ -536,7 +537,7 @@ fn room_is_enough(live: &Live, room: usize) -> bool {
 fn store_map(disk: &mut Inode, tree: &Tree) {
     let map = tree.map();
     disk.format = Format::Map;
-    (disk.count, disk.height) = (map.records.len() as u8, map.height);
+    (disk.count, disk.height) = (width::len_u8(map.records.len()), map.height);
     let bytes = map.store();
     disk.body[..bytes.len()].copy_from_slice(&bytes);
 }

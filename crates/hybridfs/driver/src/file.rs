@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::Vacant;
 
+use fsmend_base::width;
 use fsmend_hybridfs_format::{Map, plain_crc};
 use fsmend_vfs::{Errno, Extent, FileKind, InodeNo, Result, Time};
 
@@ -59,8 +60,8 @@ impl Volume {
         let mut done = 0;
         while done < len {
             let at = offset + done as u64;
-            let (index, within) = (at / size, (at % size) as usize);
-            let part = (size as usize - within).min(len - done);
+            let (index, within) = (at / size, width::index(at % size));
+            let part = (width::index(size) - within).min(len - done);
             let place = &mut buf[done..done + part];
             match (blocks.get(&index), extent_at(map, &self.io, index)?) {
                 (Some(block), _) => place.copy_from_slice(&block[within..within + part]),
@@ -218,8 +219,8 @@ impl Volume {
         let mut done = 0;
         while done < bytes.len() {
             let at = offset + done as u64;
-            let (index, within) = (at / size, (at % size) as usize);
-            let part = (size as usize - within).min(bytes.len() - done);
+            let (index, within) = (at / size, width::index(at % size));
+            let part = (width::index(size) - within).min(bytes.len() - done);
             if let Vacant(place) = blocks.entry(index) {
                 let address = extent_at(map, &self.io, index)?;
                 if address.is_none() {
@@ -230,8 +231,8 @@ impl Volume {
                     *fresh += 1;
                     self.space.promised += 1;
                 }
-                let mut block = vec![0; size as usize];
-                let is_whole = part == size as usize || (within == 0 && at + part as u64 >= old_size);
+                let mut block = vec![0; width::index(size)];
+                let is_whole = part == width::index(size) || (within == 0 && at + part as u64 >= old_size);
                 if let Some(address) = address.filter(|_| !is_whole) {
                     self.io.read(self.io.offset(address), &mut block)?;
                 }
@@ -308,7 +309,7 @@ impl Volume {
             map.change(io, record.key, |slots| {
                 let at = floor(slots, record.key);
                 if let Some(slot) = slots.get_mut(at) {
-                    slot.record.place.len = kept as u16;
+                    slot.record.place.len = width::low_u16(kept);
                 }
                 Ok(())
             })?;
@@ -329,11 +330,11 @@ impl Volume {
     /// What lies behind the end in the last block is zeroes.
     fn clear_tail(&mut self, live: &mut Live, size: u64) -> Result<()> {
         let block = self.block();
-        let (index, within) = (size / block, (size % block) as usize);
+        let (index, within) = (size / block, width::index(size % block));
         let Contents::Extents { map, blocks, .. } = &mut live.contents else { return Err(Errno::Corrupt) };
         if let Vacant(place) = blocks.entry(index) {
             let Some(address) = extent_at(map, &self.io, index)? else { return Ok(()) };
-            let mut bytes = vec![0; block as usize];
+            let mut bytes = vec![0; width::index(block)];
             self.io.read(self.io.offset(address), &mut bytes)?;
             place.insert(bytes);
             self.waiting += block;

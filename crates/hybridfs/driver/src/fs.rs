@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The driver as a [`FileSystem`].
 
+use fsmend_base::width;
 use fsmend_blockcache::MountState;
 use fsmend_blockcache::names::NAME_MAX;
 use fsmend_hybridfs_format::ROOT;
@@ -249,7 +250,7 @@ impl FileSystem for Hybrid {
             blocks_available: free,
             inodes: usable,
             inodes_free: usable.saturating_sub(space.totals.inodes).min(self.volume.inodes_left()),
-            name_len_max: NAME_MAX as u32,
+            name_len_max: width::len_u32(NAME_MAX),
             metadata_blocks: log,
             metadata_blocks_free: log.saturating_sub(space.totals.log.div_ceil(sb.per_block())),
         })

@@ -4,6 +4,8 @@
 //! Directories stay near their parents, until the files to be expected of those that are there already would fill the group. What lies in the log does not count.
 //! (Dowse and Malone, "Recent Filesystem Optimisations on FreeBSD", USENIX 2002.)
 
+use fsmend_base::width;
+
 /// Bytes of a file and files of a directory that are expected while nothing is known.
 const FILE_BYTES: u64 = 16 << 10;
 const DIRECTORY_FILES: u64 = 64;
@@ -39,7 +41,7 @@ impl Groups {
         self.made.resize(facts.free.len(), 0);
         let average = facts.free.iter().sum::<u64>() / groups;
         let start = u64::from(parent.unwrap_or(luck)) % groups;
-        let around = || (0..groups).map(move |step| ((start + step) % groups) as usize);
+        let around = || (0..groups).map(move |step| width::index((start + step) % groups));
         let chosen = if parent.is_none() {
             // The one with the fewest directories, of those that have their share of what is free.
             around().filter(|at| facts.free[*at] >= average).min_by_key(|at| self.made[*at])
@@ -52,10 +54,10 @@ impl Groups {
                 .find(|at| facts.free[*at] >= enough && self.waiting[*at] < in_a_row)
                 .or_else(|| around().find(|at| facts.free[*at] >= enough))
         };
-        let chosen = chosen.unwrap_or(start as usize);
+        let chosen = chosen.unwrap_or(width::index(start));
         self.waiting[chosen] += 1;
         self.made[chosen] += 1;
-        chosen as u32
+        width::len_u32(chosen)
     }
 
     /// A file was made in a directory that prefers this group.

@@ -6,11 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use fsmend_base::crc32c;
+use fsmend_base::{crc32c, width};
 use fsmend_device::WritableDevice;
-use fsmend_hybridfs_format::{
-    BODY_LEN, Format, Incompat, Inode, Map, OWNER_BFILE, ROOT, STATIC_LEN, Superblock, Totals,
-};
+use fsmend_hybridfs_format::{Incompat, Inode, Map, OWNER_BFILE, ROOT, STATIC_LEN, Superblock, Totals};
 use fsmend_vfs::{Caller, Errno, Time};
 
 use crate::group::Groups;
@@ -106,8 +104,8 @@ pub fn mkfs(device: Arc<dyn WritableDevice>, options: &Options) -> Result<(), Mk
     device.write_at(0, &zeroes).map_err(written)?;
     let log = sb.log_start * u64::from(sb.fragment_size);
     let head = sb.log_head() * u64::from(sb.fragment_size);
-    device.write_at(log, &zeroes[..head as usize]).map_err(written)?;
-    device.write_at(sb.last_copy_offset(), &zeroes[..STATIC_LEN as usize]).map_err(written)?;
+    device.write_at(log, &zeroes[..width::index(head)]).map_err(written)?;
+    device.write_at(sb.last_copy_offset(), &zeroes[..width::index(STATIC_LEN)]).map_err(written)?;
     let copies = sb.copies();
     let io = Io::new(Arc::clone(&device), sb.clone());
     let mut volume = empty(io, options);
@@ -146,7 +144,7 @@ fn superblock(len: u64, options: &Options) -> Result<Superblock, MkfsError> {
         |salt: u8| crc32c(crc32c(u32::MAX, &options.uuid), &[&made.to_le_bytes()[..], &[salt]].concat());
     let mut hash_key = [0; 16];
     for (salt, part) in hash_key.chunks_exact_mut(4).enumerate() {
-        part.copy_from_slice(&crc(salt as u8).to_le_bytes());
+        part.copy_from_slice(&crc(width::len_u8(salt)).to_le_bytes());
     }
     let mut label = [0; 32];
     let label_len = options.label.len().min(32);
@@ -212,30 +210,8 @@ fn empty(io: Io, options: &Options) -> Volume {
 
 fn root(volume: &mut Volume, options: &Options) -> Result<(), Errno> {
     let number = volume.new_number(ROOT)?;
-    let stamp = stamp(options.now);
     let mut live = Live {
-        disk: Inode {
-            number: u64::from(number),
-            generation: volume.generation,
-            mode: 0o040_755,
-            format: Format::Inline,
-            flags: 0,
-            uid: 0,
-            gid: 0,
-            links: 2,
-            size: 0,
-            atime: stamp,
-            mtime: stamp,
-            ctime: stamp,
-            crtime: stamp,
-            birth: 0,
-            group: 0,
-            count: 0,
-            height: 0,
-            attribute_slots: 0,
-            used: 0,
-            body: [0; BODY_LEN],
-        },
+        disk: Inode::empty_directory(u64::from(number), volume.generation, stamp(options.now)),
         contents: Contents::Directory(Tree::new(
             Leaves::Directories,
             u64::from(number),

@@ -3,7 +3,7 @@
 
 use fsmend_blockcache::acl::Acl;
 use fsmend_blockcache::names;
-use fsmend_hybridfs_format::{BODY_LEN, Format, Inode, Map, ROOT};
+use fsmend_hybridfs_format::{Format, Inode, Map, ROOT};
 use fsmend_vfs::{Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time};
 
 use crate::group::Facts;
@@ -84,29 +84,15 @@ impl Volume {
         let of = names::inherited(parent_of, Permissions { mode, ..file.of }, kind);
         let number = self.new_number(parent.0)?;
         self.generation = self.generation.wrapping_add(1);
-        let stamp = stamp(now);
         let mut live = Live {
             disk: Inode {
-                number: u64::from(number),
-                generation: self.generation,
                 mode: kind.mode_bits() | of.mode & 0o7777,
                 format: Format::Nothing,
-                flags: 0,
                 uid: of.uid,
                 gid: of.gid,
                 links: if is_directory { 2 } else { 1 },
-                size: 0,
-                atime: stamp,
-                mtime: stamp,
-                ctime: stamp,
-                crtime: stamp,
-                birth: 0,
                 group,
-                count: 0,
-                height: 0,
-                attribute_slots: 0,
-                used: 0,
-                body: [0; BODY_LEN],
+                ..Inode::empty_directory(u64::from(number), self.generation, stamp(now))
             },
             contents: Contents::Nothing,
             attributes: Vec::new(),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mounting: which state counts, and what has to be done before anything is written. docs/formats/hybridfs.md, Recovery.
 
+use fsmend_base::width;
 use fsmend_blockcache::{HeldInodes, MountState};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -314,7 +315,7 @@ fn volume(io: Io, anchor: &Anchor, chain: &[Found], read_only: bool) -> std::res
 }
 
 fn words(units: u64) -> usize {
-    units.div_ceil(64) as usize
+    width::index(units.div_ceil(64))
 }
 
 /// The bitmaps of the checkpoint, and what came after it.
@@ -398,7 +399,7 @@ impl Volume {
             orphans.extend(
                 (0..per_block)
                     .filter(|at| inodes.orphans >> at & 1 != 0)
-                    .map(|at| (block * per_block + at) as u32),
+                    .map(|at| width::low_u32(block * per_block + at)),
             );
         }
         orphans.sort_unstable();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A segment while it is put together: objects get their places, and what is written where.
 
+use fsmend_base::width;
 use fsmend_hybridfs_format::{HEADER_LEN, Header, Kind, Place, Row, Run, Stream, plain_crc, seal};
 use fsmend_vfs::{Errno, Result};
 
@@ -53,7 +54,7 @@ impl Segment {
             Kind::Contents => placed(space.take_in_a_row(len), len, space)?,
             _ => self.take(space, len)?,
         };
-        bytes.resize(len as usize * io.sb.fragment_size as usize, 0);
+        bytes.resize(width::index(len) * io.sb.fragment_size as usize, 0);
         self.note(place, (kind, 0), (owner, key), bytes);
         Ok(place)
     }
@@ -84,7 +85,7 @@ impl Segment {
             let Some((address, bytes)) = writes.get_mut(at - 1) else { continue };
             let end = *address + (bytes.len() / fragment) as u64;
             if space.is_end_of_fresh(end, until) {
-                bytes.resize((until - *address) as usize * fragment, 0);
+                bytes.resize(width::index(until - *address) * fragment, 0);
             }
         }
     }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
+use fsmend_base::width;
 use fsmend_hybridfs_format::{Run, Superblock, Totals};
 
 /// Free runs of some units.
@@ -28,7 +29,7 @@ struct Node {
 impl FreeRuns {
     /// From a bitmap in which a set bit is in use.
     pub fn new(mut words: Vec<u64>, len: u64) -> Self {
-        words.resize(len.div_ceil(64) as usize, 0);
+        words.resize(width::index(len.div_ceil(64)), 0);
         if !len.is_multiple_of(64)
             && let Some(last) = words.last_mut()
         {
@@ -60,7 +61,7 @@ impl FreeRuns {
     fn join(&self, node: usize) -> Node {
         let (left, right) = (self.nodes[node * 2], self.nodes[node * 2 + 1]);
         let depth = node.ilog2();
-        let half = ((self.leaves >> depth) as u32 * 64) / 2;
+        let half = (width::len_u32(self.leaves >> depth) * 64) / 2;
         Node {
             prefix: if left.prefix == half { half + right.prefix } else { left.prefix },
             suffix: if right.suffix == half { half + left.suffix } else { right.suffix },
@@ -221,7 +222,7 @@ impl Space {
     /// From bitmaps in which a set bit is in use.
     pub fn new(sb: &Superblock, mut fragments: Vec<u64>, data: Vec<u64>, totals: Totals) -> Self {
         let per_block = sb.per_block();
-        fragments.resize(sb.log_fragments.div_ceil(64) as usize, 0);
+        fragments.resize(width::index(sb.log_fragments.div_ceil(64)), 0);
         let mut space = Space {
             per_block,
             log_start: sb.log_start,

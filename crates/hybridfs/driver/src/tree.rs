@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Maps in memory: a tree of records whose nodes are read when they are needed, changed in memory, and written to new places with the next segment.
 
+use fsmend_base::width;
 use fsmend_hybridfs_format::{
     Entry, HEADER_LEN, Header, IN_INODE, Kind, Map, Place, Record, node_capacity, parse_entries, parse_node,
     store_entries, store_node,
@@ -434,7 +435,7 @@ pub(crate) fn sum(leaves: Leaves, level: u8, records: &[Record]) -> u64 {
     let of = |record: &Record| match (leaves, level) {
         (Leaves::Extents, 1) => u64::from(record.place.len),
         (Leaves::Inodes, 1) => {
-            let (live, orphans) = (record.aux as u32, (record.aux >> 32) as u32);
+            let (live, orphans) = (width::low_u32(record.aux), (record.aux >> 32) as u32);
             u64::from(live.count_ones()) | u64::from(orphans.count_ones()) << 32
         }
         _ => record.aux,

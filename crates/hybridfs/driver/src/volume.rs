@@ -4,6 +4,7 @@
 //! Operations look first and change afterwards; all that they need is read before. So an operation that fails has changed nothing. What changes
 //! is in memory until a segment takes it ([`crate::commit`]); if that fails, nothing can be changed any more.
 
+use fsmend_base::width;
 use fsmend_blockcache::{HeldInodes, MountState};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -140,7 +141,7 @@ pub(crate) struct Need {
 
 impl Live {
     pub fn number(&self) -> u32 {
-        self.disk.number as u32
+        width::low_u32(self.disk.number)
     }
 
     pub fn kind(&self) -> Option<FileKind> {
@@ -152,7 +153,7 @@ impl Live {
     }
 
     pub fn parent(&self) -> u32 {
-        self.disk.used as u32
+        width::low_u32(self.disk.used)
     }
 
     pub fn set_parent(&mut self, parent: u32, generation: u32) {
@@ -200,17 +201,17 @@ impl Volume {
 
     fn place_of(&self, number: u32) -> (u64, u32) {
         let per_block = self.per_block();
-        (u64::from(number) / per_block, (u64::from(number) % per_block) as u32)
+        (u64::from(number) / per_block, width::low_u32(u64::from(number) % per_block))
     }
 
     /// The inode block with a number, in memory.
     pub fn inode_block(&mut self, number: u64) -> Result<&mut InodeBlock> {
         if !self.blocks.contains_key(&number) {
-            let len = self.io.sb.inode_block_fragments() as usize * self.io.sb.fragment_size as usize;
+            let len = width::index(self.io.sb.inode_block_fragments()) * self.io.sb.fragment_size as usize;
             let block = match self.ifile.get(&self.io, number)? {
                 Some(record) => InodeBlock {
                     bytes: self.io.object(record.place)?,
-                    live: record.aux as u32,
+                    live: width::low_u32(record.aux),
                     orphans: (record.aux >> 32) as u32,
                     dirty: false,
                     place: record.place,
@@ -277,7 +278,7 @@ impl Volume {
             }
             (Format::Nothing, _) => Contents::Nothing,
             (Format::Inline, FileKind::Regular | FileKind::Symlink) => {
-                let bytes = disk.room().get(..disk.size as usize).unwrap_or_default().to_vec();
+                let bytes = disk.room().get(..width::index(disk.size)).unwrap_or_default().to_vec();
                 Contents::Small { bytes: Some(bytes), at: None, dirty: false }
             }
             (Format::Small, FileKind::Regular | FileKind::Symlink) => {
@@ -436,7 +437,7 @@ impl Volume {
         let (per_block, inodes) = (self.per_block(), self.io.sb.inodes);
         let live = match self.blocks.get(&block) {
             Some(block) => block.live,
-            None => self.ifile.get(&self.io, block)?.map_or(0, |record| record.aux as u32),
+            None => self.ifile.get(&self.io, block)?.map_or(0, |record| width::low_u32(record.aux)),
         };
         for at in 0..per_block {
             let number = block * per_block + at;
@@ -444,7 +445,7 @@ impl Volume {
                 let block = self.dirty_block(block)?;
                 block.live |= 1 << at;
                 self.space.totals.inodes = self.space.totals.inodes.saturating_add(1);
-                return Ok(Some(number as u32));
+                return Ok(Some(width::low_u32(number)));
             }
         }
         Ok(None)

@@ -97,6 +97,32 @@ pub struct Inode {
 }
 
 impl Inode {
+    /// A directory of the superuser without entries, with rights `0755`, as of `now`.
+    pub fn empty_directory(number: u64, generation: u32, now: Stamp) -> Inode {
+        Inode {
+            number,
+            generation,
+            mode: 0o040_755,
+            format: Format::Inline,
+            flags: 0,
+            uid: 0,
+            gid: 0,
+            links: 2,
+            size: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            crtime: now,
+            birth: 0,
+            group: 0,
+            count: 0,
+            height: 0,
+            attribute_slots: 0,
+            used: 0,
+            body: [0; BODY_LEN],
+        }
+    }
+
     /// Reads an inode that should be number `number`.
     pub fn parse(bytes: &[u8], number: u64, uuid: &[u8; 16]) -> Parsed<Inode> {
         let view = InodeView::parse(bytes, number, seed(uuid))?;

@@ -7,7 +7,7 @@ use fsmend_base::SeededRandom;
 use fsmend_ufs_format::directory::{self, kind};
 use fsmend_ufs_format::geometry::{DIRECT, ROOT};
 use fsmend_ufs_format::group::{CylinderGroup, FragmentSums, set_bit};
-use fsmend_ufs_format::inode::{Inode, Stamp, mode};
+use fsmend_ufs_format::inode::{Inode, InodeFlags, Stamp, mode};
 use fsmend_ufs_format::summary::{COUNTS_SIZE, Counts};
 use fsmend_ufs_format::superblock::{Hashes, Recovery, Superblock};
 use fsmend_ufs_format::{Geometry, SECTOR, Version};
@@ -21,7 +21,7 @@ pub const TIME: i64 = 1_600_000_000;
 struct Node {
     mode: u16,
     links: u16,
-    flags: u32,
+    flags: InodeFlags,
     depth: u32,
     parent: u32,
     size: u64,
@@ -109,7 +109,7 @@ impl Maker {
         let node = Node {
             mode,
             links,
-            flags: 0,
+            flags: InodeFlags::empty(),
             depth: 0,
             parent: ROOT,
             size: 0,
@@ -216,7 +216,7 @@ impl Maker {
     }
 
     /// Sets the flags of an inode.
-    pub fn flags(&mut self, path: &str, flags: u32) {
+    pub fn flags(&mut self, path: &str, flags: InodeFlags) {
         self.node(path).flags = flags;
     }
 

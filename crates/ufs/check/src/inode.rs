@@ -6,7 +6,7 @@ use fsmend_engine::Problem;
 use fsmend_engine::checker::InodeSummary;
 use fsmend_engine::inodes::Kind;
 use fsmend_ufs_format::geometry::{DIRECT, DIRECTORY_MAX, Geometry, ROOT};
-use fsmend_ufs_format::inode::{Inode, flags, mode};
+use fsmend_ufs_format::inode::{Inode, InodeFlags, mode};
 use fsmend_ufs_format::superblock::Hashes;
 use fsmend_ufs_format::{ByteOrder, SECTOR, Version, directory};
 
@@ -160,7 +160,7 @@ pub(crate) fn stored_links<B: AsRef<[u8]>>(inode: &Inode<B>) -> u16 {
 }
 
 pub(crate) fn is_snapshot<B: AsRef<[u8]>>(inode: &Inode<B>) -> bool {
-    inode.file_type() == mode::REGULAR && inode.flags() & flags::SNAPSHOT != 0
+    inode.file_type() == mode::REGULAR && inode.flags().contains(InodeFlags::SNAPSHOT)
 }
 
 /// Whether an inode that is not in use holds nothing. (UFS1 leaves generations in such.)

@@ -6,7 +6,7 @@ use fsmend_base::{InodeNo, width};
 use fsmend_device::Device;
 use fsmend_engine::{Findings, Problem};
 use fsmend_ufs_format::geometry::{DIRECT, Geometry};
-use fsmend_ufs_format::inode::{Inode, Path, flags, mode};
+use fsmend_ufs_format::inode::{Inode, InodeFlags, Path, mode};
 use fsmend_ufs_format::superblock::Superblock;
 
 use crate::rows;
@@ -52,7 +52,7 @@ fn snapshot(
     let mut record = vec![0; geometry.version.inode_size()];
     device.read_at(geometry.inode_place(inode)?, &mut record).ok()?;
     let record = Inode::new(record, geometry.order, geometry.version);
-    (record.file_type() == mode::REGULAR && record.flags() & flags::SNAPSHOT != 0).then_some(record)
+    (record.file_type() == mode::REGULAR && record.flags().contains(InodeFlags::SNAPSHOT)).then_some(record)
 }
 
 /// The first block that the list of a snapshot lacks. Those that the direct pointers show are always copied and need no entry.

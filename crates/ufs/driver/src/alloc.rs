@@ -6,7 +6,7 @@
 //!
 //! Runs shorter than a block fill blocks that are in use in part before they break up free ones.
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 use fsmend_ufs_format::geometry::ROOT;
 use fsmend_vfs::{Errno, Result};
 
@@ -53,7 +53,7 @@ impl Volume {
     fn take_in_group(&mut self, ask: &Ask, group: u32, wish: Option<u64>, count: u64) -> Result<Option<u64>> {
         let per_block = self.geometry.fragments;
         let Some(counts) = self.groups.counts.get(group as usize) else { return Ok(None) };
-        let has_parts = count < per_block && i64::from(counts.free_fragments) >= count as i64;
+        let has_parts = count < per_block && i64::from(counts.free_fragments) >= width::signed(count);
         if counts.free_blocks <= 0 && !has_parts {
             return Ok(None);
         }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Extended attributes of UFS2: all of an inode's in one area of up to two blocks, which is written anew with every change.
+//! Extended attributes of UFS2: all of an inode's in one area of up to two blocks, which is rewritten with every change.
 //!
 //! UFS has two namespaces. `user.` is the first; all other names go into the second, those that begin with `system.` without it. Access control lists have a form of
 //! their own there (`acl`).
 
+use fsmend_base::width;
 use fsmend_blockcache::acl::Kind;
 use fsmend_ufs_format::attributes::{Attributes, SYSTEM, USER, append};
 use fsmend_ufs_format::inode::ATTRIBUTE_BLOCKS;
@@ -95,7 +96,7 @@ impl Volume {
         let mut at = 0;
         for (first, count) in self.areas(inode) {
             self.check_run(inode, first, count)?;
-            let end = size.min(at + (count * self.geometry.fragment_size) as usize);
+            let end = size.min(at + width::index(count * self.geometry.fragment_size));
             self.read_place(self.geometry.place(first), &mut bytes[at..end])?;
             at = end;
         }
@@ -195,14 +196,14 @@ impl Volume {
         let old = self.attribute_runs(inode);
         let mut taken = 0;
         for index in 0..ATTRIBUTE_BLOCKS {
-            let part = area.chunks(block_size as usize).nth(index).unwrap_or_default();
+            let part = area.chunks(width::index(block_size)).nth(index).unwrap_or_default();
             let count = (part.len() as u64).div_ceil(size);
             let mut first = 0;
             if count > 0 {
                 let ask = self.ask(inode, BlockKind::Attributes, index as u64, None);
                 first = self.take_fragments(&ask, count)?;
                 let mut bytes = part.to_vec();
-                bytes.resize((count * size) as usize, 0);
+                bytes.resize(width::index(count * size), 0);
                 self.write_place(self.geometry.place(first), &bytes)?;
             }
             inode.raw.set_attribute_block(index, first);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Directories: names in chunks of 512 bytes. An entry never moves while it lives, so its offset serves as a cookie.
 
+use fsmend_base::width;
 use fsmend_ufs_format::directory::{self as format, CHUNK, Entries, kind_of_mode};
 use fsmend_ufs_format::geometry::DIRECTORY_MAX;
 use fsmend_vfs::{DirEntry, Errno, FileKind, InodeNo, Result, Visit};
@@ -44,7 +45,7 @@ impl Volume {
         }
         let within = at % self.geometry.block_size;
         let size = self.geometry.fragment_size;
-        Ok((first + within / size, (within % size) as usize))
+        Ok((first + within / size, width::index(within % size)))
     }
 
     fn chunks(&self, directory: &Inode) -> u64 {
@@ -63,7 +64,7 @@ impl Volume {
         while chunk < self.chunks(directory) {
             let (fragment, at) = self.chunk_place(directory, chunk)?;
             let bytes = self.cache.get(fragment)?;
-            for chunk_bytes in bytes[at..].chunks_exact(CHUNK).take(per_fragment as usize) {
+            for chunk_bytes in bytes[at..].chunks_exact(CHUNK).take(width::index(per_fragment)) {
                 if chunk >= self.chunks(directory) {
                     break;
                 }
@@ -112,7 +113,7 @@ impl Volume {
             self.hints.learn(number.0, names.iter().map(|(name, position)| (name.as_slice(), *position)));
         }
         for position in self.hints.positions(number.0, name) {
-            let (chunk, offset) = (position / CHUNK as u64, (position % CHUNK as u64) as usize);
+            let (chunk, offset) = (position / CHUNK as u64, width::index(position % CHUNK as u64));
             let (fragment, at) = self.chunk_place(directory, chunk)?;
             let bytes = self.cache.get(fragment)?;
             let entry = format::entry(&bytes[at..at + CHUNK], offset, order);
@@ -231,7 +232,7 @@ impl Volume {
         }
         let within = old_size % block_size;
         let bytes = self.cache.change(place.at + within / size)?;
-        let at = (within % size) as usize;
+        let at = width::index(within % size);
         if !fill(&mut bytes[at..at + CHUNK]) {
             return Err(Errno::NameTooLong);
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Contents of regular files: reading, writing, setting the length.
 
+use fsmend_base::width;
 use fsmend_ufs_format::geometry::DIRECT;
 use fsmend_vfs::{Errno, Extent, FileKind, InodeNo, Result, Time};
 
@@ -124,7 +125,7 @@ impl Volume {
             let start = index * block_size;
             let from = offset.max(start);
             let to = end.min(start + block_size);
-            let data = &bytes[(from - offset) as usize..(to - offset) as usize];
+            let data = &bytes[width::index(from - offset)..width::index(to - offset)];
             let what = (from - start, data);
             self.write_block(inode, (index, new_size), what, &mut changes, &mut gathered)?;
         }
@@ -154,16 +155,16 @@ impl Volume {
         let at = self.geometry.place(place.at);
         let to = from + data.len() as u64;
         if let Some(old) = place.moved_from {
-            let mut kept = vec![0; valid.min(from) as usize];
+            let mut kept = vec![0; width::index(valid.min(from))];
             self.read_place(self.geometry.place(old), &mut kept)?;
             self.collect(gathered, at, &kept)?;
             if to < valid {
-                let mut rest = vec![0; (valid - to) as usize];
+                let mut rest = vec![0; width::index(valid - to)];
                 self.read_place(self.geometry.place(old) + to, &mut rest)?;
                 self.collect(gathered, at + to, &rest)?;
             }
         }
-        let zeroes = |from: u64, to: u64| vec![0; to.saturating_sub(from) as usize];
+        let zeroes = |from: u64, to: u64| vec![0; width::index(to.saturating_sub(from))];
         self.collect(gathered, at + valid.min(from), &zeroes(valid, from.min(length)))?;
         self.collect(gathered, at + from, data)?;
         if place.fragments > place.had || place.had == 0 {
@@ -290,7 +291,7 @@ impl Volume {
             let mut at = inode.raw.pointer(path.pointer(logical));
             let (first, _) = if path.levels == 0 { (0, 0) } else { indirect_range(path.levels, pointers) };
             // Blocks below the pointer that was read last.
-            let mut below = if path.levels == 0 { 1 } else { pointers.pow(path.levels as u32) };
+            let mut below = if path.levels == 0 { 1 } else { pointers.pow(width::len_u32(path.levels)) };
             for level in 0..path.levels {
                 if at == 0 {
                     break;

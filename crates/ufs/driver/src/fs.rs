@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_blockcache::MountState;
 use fsmend_blockcache::names::NAME_MAX;
 use fsmend_device::WritableDevice;
 use fsmend_ufs_format::geometry::ROOT;
-use fsmend_ufs_format::inode::{Stamp, flags as inode_flags};
+use fsmend_ufs_format::inode::{InodeFlags, Stamp};
 use fsmend_vfs::{
     Allocation, AttributeWrite, Attributes, Caller, DirEntry, Errno, Extent, FileFlags, FileKind, FileSystem,
     FileSystemSpace, InodeNo, NewFile, RenameFlags, Result, SetAttributes, Time, Visit,
@@ -50,7 +51,7 @@ impl Ufs {
 
 fn set_attributes(volume: &mut Volume, number: InodeNo, changes: &SetAttributes, now: Time) -> Result<Inode> {
     let mut inode = volume.load(number)?;
-    if inode.raw.flags() & inode_flags::IMMUTABLE != 0 {
+    if inode.raw.flags().contains(InodeFlags::IMMUTABLE) {
         return Err(Errno::NotPermitted);
     }
     if let Some(size) = changes.size {
@@ -249,7 +250,7 @@ impl FileSystem for Ufs {
             blocks_available: available,
             inodes: u64::from(geometry.inode_count()).saturating_sub(ROOT.into()),
             inodes_free: number(self.volume.groups.totals.free_inodes),
-            name_len_max: NAME_MAX as u32,
+            name_len_max: width::len_u32(NAME_MAX),
             metadata_blocks: 0,
             metadata_blocks_free: 0,
         })

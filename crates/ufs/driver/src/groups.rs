@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 use fsmend_blockcache::policy::{GroupUse, Groups, Layout};
 use fsmend_blockcache::{FreeMap, PendingFrees};
 use fsmend_ufs_format::geometry::Geometry;
@@ -121,20 +121,21 @@ impl GroupTable {
         let per_block = geometry.fragments;
         let map = loaded.cg.fragment_map_mut(&geometry.layout);
         let first = start / per_block * per_block;
-        for block in (first..start + count).step_by(per_block as usize) {
-            let free_in = |map: &[u8]| (block..block + per_block).filter(|at| bit(map, *at)).count() as i64;
+        for block in (first..start + count).step_by(width::index(per_block)) {
+            let free_in =
+                |map: &[u8]| (block..block + per_block).map(|at| i64::from(bit(map, at))).sum::<i64>();
             let before = free_in(map);
             for at in block.max(start)..(block + per_block).min(start + count) {
                 set_bit(map, at, free);
             }
             let after = free_in(map);
             let (blocks, fragments) = (
-                i64::from(after == per_block as i64) - i64::from(before == per_block as i64),
-                after % per_block as i64 - before % per_block as i64,
+                i64::from(after == width::signed(per_block)) - i64::from(before == width::signed(per_block)),
+                after % width::signed(per_block) - before % width::signed(per_block),
             );
             if let Some(counts) = self.counts.get_mut(group as usize) {
-                counts.free_blocks = counts.free_blocks.saturating_add(blocks as i32);
-                counts.free_fragments = counts.free_fragments.saturating_add(fragments as i32);
+                counts.free_blocks = plus(counts.free_blocks, blocks);
+                counts.free_fragments = plus(counts.free_fragments, fragments);
             }
             self.totals.free_blocks += blocks;
             self.totals.free_fragments += fragments;
@@ -156,6 +157,11 @@ impl GroupTable {
         self.totals.directories += i64::from(directories);
         self.dirty.insert(group);
     }
+}
+
+/// A count of a group after a change, which the size of the group bounds.
+fn plus(count: i32, change: i64) -> i32 {
+    i32::try_from(i64::from(count).saturating_add(change)).unwrap_or(count)
 }
 
 fn free_map(cg: &CylinderGroup, geometry: &Geometry, group: u32) -> FreeMap {
@@ -183,7 +189,7 @@ impl Usage<'_> {
     pub fn of(&self, group: GroupNo) -> Option<GroupUse> {
         let counts = self.table.counts.get(group.0 as usize)?;
         let number = |value: i32| u32::try_from(value).unwrap_or(0);
-        let blocks = number(counts.free_blocks).saturating_mul(self.geometry.fragments as u32);
+        let blocks = number(counts.free_blocks).saturating_mul(width::low_u32(self.geometry.fragments));
         Some(GroupUse {
             free_blocks: blocks.saturating_add(number(counts.free_fragments)),
             free_inodes: number(counts.free_inodes),
@@ -323,7 +329,7 @@ impl Volume {
             let first = group * geometry.group_inodes + ready;
             let place = geometry.inode_place(first).ok_or(Errno::Corrupt)?;
             let fragment = place / geometry.fragment_size;
-            let zeroes = vec![0; geometry.block_size as usize];
+            let zeroes = vec![0; width::index(geometry.block_size)];
             self.cache.write_data(fragment, 0, &zeroes)?;
             ready = ready.saturating_add(per_block).min(geometry.group_inodes);
             self.group(group)?.cg.set_initediblk(ready);
@@ -378,7 +384,9 @@ impl Volume {
             }
             settle_counts(&mut cg, &geometry, group, (free_inodes, directories));
             match geometry.version {
-                Version::Ufs1 => cg.set_old_time(now.seconds.clamp(0, i32::MAX.into()) as u32),
+                Version::Ufs1 => {
+                    cg.set_old_time(width::low_u32(now.seconds.clamp(0, i32::MAX.into()).cast_unsigned()))
+                }
                 Version::Ufs2 => cg.set_time(now.seconds),
             }
             cg.seal(&geometry);

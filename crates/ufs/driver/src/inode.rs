@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes: reading and writing their records, and what a new one looks like.
 
-use fsmend_base::GroupNo;
-use fsmend_ufs_format::inode::{Inode as Record, Stamp, flags, mode};
+use fsmend_base::{GroupNo, width};
+use fsmend_ufs_format::inode::{Inode as Record, InodeFlags, Stamp, mode};
 use fsmend_ufs_format::order::Version;
 use fsmend_ufs_format::superblock::Hashes;
 use fsmend_vfs::{Attributes, DeviceNumber, Errno, FileKind, InodeNo, Permissions, Result, Time};
@@ -60,8 +60,8 @@ fn encode_device(DeviceNumber { major, minor }: DeviceNumber) -> u64 {
 
 fn decode_device(stored: u64) -> DeviceNumber {
     DeviceNumber {
-        major: (stored >> 32 & 0xffff_ff00 | stored >> 8 & 0xff) as u32,
-        minor: (stored >> 24 & 0xff00 | stored & 0xffff_00ff) as u32,
+        major: width::low_u32(stored >> 32 & 0xffff_ff00 | stored >> 8 & 0xff),
+        minor: width::low_u32(stored >> 24 & 0xff00 | stored & 0xffff_00ff),
     }
 }
 
@@ -70,7 +70,7 @@ impl Volume {
     fn place_of(&self, number: InodeNo) -> Result<(u64, usize)> {
         let place = self.geometry.inode_place(number.0).ok_or(Errno::NotFound)?;
         let size = self.geometry.fragment_size;
-        Ok((place / size, (place % size) as usize))
+        Ok((place / size, width::index(place % size)))
     }
 
     /// An inode, whatever it holds.
@@ -196,8 +196,9 @@ impl Volume {
 
     /// An error for inodes that say of themselves that they may not be changed.
     pub fn check_changeable(&self, inode: &Inode) -> Result<()> {
-        let fixed = flags::IMMUTABLE | flags::APPEND | flags::SNAPSHOT | crate::flags::USER_FIXED;
-        if inode.raw.flags() & fixed != 0 { Err(Errno::NotPermitted) } else { Ok(()) }
+        let fixed =
+            InodeFlags::IMMUTABLE | InodeFlags::APPEND | InodeFlags::SNAPSHOT | crate::flags::USER_FIXED;
+        if inode.raw.flags().intersects(fixed) { Err(Errno::NotPermitted) } else { Ok(()) }
     }
 }
 

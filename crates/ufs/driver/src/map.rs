@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use fsmend_base::width;
 use fsmend_ufs_format::inode::Path;
 use fsmend_ufs_format::order::Version;
 use fsmend_vfs::{Errno, Result};
@@ -50,7 +51,7 @@ enum Holder {
 impl Volume {
     fn pointer_place(&self, block: u64, index: u64) -> (u64, usize) {
         let byte = index * self.geometry.version.pointer_size() as u64;
-        (block + byte / self.geometry.fragment_size, (byte % self.geometry.fragment_size) as usize)
+        (block + byte / self.geometry.fragment_size, width::index(byte % self.geometry.fragment_size))
     }
 
     /// A pointer in an indirect block.

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_device::WritableDevice;
 use fsmend_ufs_format::geometry::{DIRECT, Geometry, ROOT};
 use fsmend_ufs_format::group::{CylinderGroup, FragmentSums, GroupLayout, set_bit};
@@ -239,28 +240,28 @@ pub(crate) fn shape(bytes: u64, options: &Options) -> Result<Superblock, MkfsErr
     sb.set_minfree(MINFREE);
     sb.set_bmask(!(number(block)? - 1));
     sb.set_fmask(!(number(fragment)? - 1));
-    sb.set_qbmask(block as i64 - 1);
-    sb.set_qfmask(fragment as i64 - 1);
-    sb.set_bshift(block.trailing_zeros() as i32);
-    sb.set_fshift(fragment.trailing_zeros() as i32);
-    sb.set_fragshift(fragments.trailing_zeros() as i32);
-    sb.set_fsbtodb((fragment / SECTOR).trailing_zeros() as i32);
+    sb.set_qbmask(width::signed(block) - 1);
+    sb.set_qfmask(width::signed(fragment) - 1);
+    sb.set_bshift(block.trailing_zeros().cast_signed());
+    sb.set_fshift(fragment.trailing_zeros().cast_signed());
+    sb.set_fragshift(fragments.trailing_zeros().cast_signed());
+    sb.set_fsbtodb((fragment / SECTOR).trailing_zeros().cast_signed());
     sb.set_maxcontig(number((CLUSTER_BYTES / block).max(1))?);
     let pointers = block / options.version.pointer_size() as u64;
     sb.set_maxbpg(number(block / 8)?);
     sb.set_sbsize(number((STRUCT_SIZE as u64).next_multiple_of(fragment).min(SUPERBLOCK_MAX as u64))?);
     sb.set_nindir(number(pointers)?);
-    sb.set_inopb(sizes.inodes_per_block as u32);
+    sb.set_inopb(width::low_u32(sizes.inodes_per_block));
     sb.set_ipg(u32::try_from(ipg).map_err(|_| MkfsError::Option("too many inodes"))?);
     sb.set_fpg(number(fpg)?);
-    sb.set_size(size as i64);
-    sb.set_dsize((size - sblkno - ncg * (dblkno - sblkno) - cssize / fragment) as i64);
-    sb.set_csaddr(dblkno as i64);
+    sb.set_size(width::signed(size));
+    sb.set_dsize(width::signed(size - sblkno - ncg * (dblkno - sblkno) - cssize / fragment));
+    sb.set_csaddr(width::signed(dblkno));
     sb.set_cssize(number(cssize)?);
     let layout = GroupLayout::new(options.version, (sb.ipg(), fpg, fragments), sizes.cluster_max);
     sb.set_cgsize(number(layout.needed.next_multiple_of(fragment))?);
     sb.set_contigsumsize(sb.maxcontig().min(CLUSTER_SUMS));
-    sb.set_maxsymlinklen(options.version.short_link_max() as i32);
+    sb.set_maxsymlinklen(options.version.short_link_max().cast_signed());
     sb.set_maxbsize(number(block)?);
     let blocks = u128::from(DIRECT) + (1..=3).map(|level| u128::from(pointers).pow(level)).sum::<u128>();
     sb.set_maxfilesize(
@@ -272,15 +273,15 @@ pub(crate) fn shape(bytes: u64, options: &Options) -> Result<Superblock, MkfsErr
     if area >= fpg / 2 {
         return Err(MkfsError::Option("the metadata area has to be smaller than half a group"));
     }
-    sb.set_metaspace((area / fragments * fragments) as i64);
-    sb.set_sblockloc(place as i64);
+    sb.set_metaspace(width::signed(area / fragments * fragments));
+    sb.set_sblockloc(width::signed(place));
     sb.set_id0(options.id[0]);
     sb.set_id1(options.id[1]);
     sb.set_time(options.now.seconds);
     sb.set_mtime(options.now.seconds);
     sb.set_clean(1);
     sb.set_label(&options.label);
-    sb.set_old_flags(SuperblockFlags::UPDATED.bits() as u8);
+    sb.set_old_flags(width::low_u8(u64::from(SuperblockFlags::UPDATED.bits())));
     if options.access_lists && options.version == Version::Ufs1 {
         return Err(MkfsError::Option("access control lists need UFS2"));
     }
@@ -302,8 +303,8 @@ fn set_relics(sb: &mut Superblock) {
     sb.set_old_postblformat(1);
     sb.set_old_nrpos(1);
     sb.set_old_cpg(1);
-    sb.set_old_nspf(sb.fsize() / SECTOR as i32);
-    sb.set_old_ncyl(sb.ncg() as i32);
+    sb.set_old_nspf(sb.fsize() / width::low_u32(SECTOR).cast_signed());
+    sb.set_old_ncyl(sb.ncg().cast_signed());
     let sectors = sb.fpg().saturating_mul(sb.old_nspf());
     sb.set_old_spc(sectors);
     sb.set_old_nsect(sectors);
@@ -333,7 +334,7 @@ impl Maker<'_> {
         let mut at = 0;
         while at < length {
             let now = (length - at).min(zeroes.len() as u64);
-            self.write(place + at, &zeroes[..now as usize])?;
+            self.write(place + at, &zeroes[..width::index(now)])?;
             at += now;
         }
         Ok(())
@@ -378,7 +379,9 @@ impl Maker<'_> {
         }
         let counts = settle_counts(&mut cg, geometry, group, (free_inodes, u32::from(group == 0)));
         match geometry.version {
-            Version::Ufs1 => cg.set_old_time(self.options.now.seconds.clamp(0, i32::MAX.into()) as u32),
+            Version::Ufs1 => cg.set_old_time(width::low_u32(
+                self.options.now.seconds.clamp(0, i32::MAX.into()).cast_unsigned(),
+            )),
             Version::Ufs2 => cg.set_time(self.options.now.seconds),
         }
         cg.seal(geometry);
@@ -392,7 +395,7 @@ impl Maker<'_> {
     fn write_root(&self) -> Result<(), MkfsError> {
         let geometry = &self.geometry;
         let place = self.root_fragment();
-        let mut bytes = vec![0; geometry.fragment_size as usize];
+        let mut bytes = vec![0; width::index(geometry.fragment_size)];
         for chunk in bytes.chunks_exact_mut(directory::CHUNK) {
             directory::clear_chunk(chunk, geometry.order);
         }
@@ -424,7 +427,7 @@ impl Maker<'_> {
     fn finish(&mut self, counts: &[Counts<i32>]) -> Result<(), MkfsError> {
         let geometry = &self.geometry;
         let mut totals = Counts::<i64>::default();
-        let mut summary = vec![0; geometry.summary.1 as usize];
+        let mut summary = vec![0; width::index(geometry.summary.1)];
         for (place, group) in summary.chunks_exact_mut(COUNTS_SIZE).zip(counts) {
             group.store(place, geometry.order);
             totals.add(*group);
@@ -445,7 +448,7 @@ impl Maker<'_> {
 
     fn write_superblock(&self, place: u64) -> Result<(), MkfsError> {
         let mut copy = self.superblock.clone();
-        copy.set_sblockactualloc(place as i64);
+        copy.set_sblockactualloc(width::signed(place));
         copy.seal();
         self.write(place, copy.covered())
     }
@@ -485,10 +488,10 @@ pub(crate) fn settle_counts(
     clusters.fill(0);
     whole.iter().for_each(|block| set_bit(clusters, *block, true));
     for (length, count) in sums.clusters.iter().enumerate().skip(1) {
-        cg.set_cluster_sum(&geometry.layout, length as u32, *count as i32);
+        cg.set_cluster_sum(&geometry.layout, width::len_u32(length), (*count).cast_signed());
     }
-    for length in 1..geometry.fragments as usize {
-        cg.set_fragment_sum(length, sums.runs[length] as i32);
+    for length in 1..width::index(geometry.fragments) {
+        cg.set_fragment_sum(length, sums.runs[length].cast_signed());
     }
     let number = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
     let counts = Counts {

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_blockcache::{BlockCache, HeldInodes, MountState};
 use fsmend_device::WritableDevice;
 use fsmend_ufs_format::geometry::{Flaw, Geometry, ROOT};
@@ -93,7 +94,7 @@ fn find_superblock(device: &dyn WritableDevice) -> Result<(Superblock, Geometry)
         let Some(mut superblock) = Superblock::parse(&bytes) else { continue };
         // The first copy of a UFS1 with blocks of 64 KiB lies where UFS2 has its superblock.
         let is_copy = superblock.version() == Version::Ufs1 && place == UFS2_PLACE;
-        if is_copy || superblock.sblockloc() != place as i64 {
+        if is_copy || superblock.sblockloc() != width::signed(place) {
             continue;
         }
         if !superblock.hash_is_right() {
@@ -162,7 +163,7 @@ impl Volume {
             held: HeldInodes::default(),
             caller: Caller::SUPERUSER,
             hints: Hints::default(),
-            generation: options.now.nanoseconds ^ options.now.seconds as u32,
+            generation: options.now.nanoseconds ^ width::low_u32(options.now.seconds.cast_unsigned()),
         };
         volume.read_summary().map_err(|error| volume.why(error))?;
         if !options.read_only {

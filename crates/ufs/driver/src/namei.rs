@@ -4,7 +4,7 @@
 use fsmend_blockcache::acl::Kind;
 use fsmend_blockcache::names;
 use fsmend_ufs_format::geometry::ROOT;
-use fsmend_ufs_format::inode::{Inode as Record, LINKS_MAX, Stamp, flags};
+use fsmend_ufs_format::inode::{Inode as Record, InodeFlags, LINKS_MAX, Stamp};
 use fsmend_vfs::{Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result, Time};
 
 use crate::directory::Found;
@@ -147,7 +147,7 @@ impl Volume {
     }
 
     fn check_fixed(&self, inode: &Inode) -> Result<()> {
-        if inode.raw.flags() & flags::NO_UNLINK != 0 {
+        if inode.raw.flags().contains(InodeFlags::NO_UNLINK) {
             return Err(Errno::NotPermitted);
         }
         self.check_changeable(inode)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cutting files: pointers go first, what they pointed to is given back, and the commit sees to it that it is not used too early.
 
+use fsmend_base::width;
 use fsmend_ufs_format::geometry::DIRECT;
 use fsmend_ufs_format::inode::{INDIRECT, indirect_range};
 use fsmend_vfs::{Errno, Result};
@@ -32,7 +33,7 @@ impl Volume {
         let mut runs = Vec::new();
         for level in (1..=INDIRECT).rev() {
             let (first, reach) = indirect_range(level, self.geometry.pointers);
-            let slot = DIRECT as usize + level - 1;
+            let slot = width::index(DIRECT) + level - 1;
             let root = inode.raw.pointer(slot);
             if root == 0 || first.saturating_add(reach) <= keep {
                 continue;
@@ -45,7 +46,7 @@ impl Volume {
             }
         }
         for index in 0..DIRECT {
-            let at = inode.raw.pointer(index as usize);
+            let at = inode.raw.pointer(width::index(index));
             let had = self.geometry.block_fragments(old_size, index);
             let stays = self.geometry.block_fragments(new_size, index);
             if at == 0 || had <= stays {
@@ -53,7 +54,7 @@ impl Volume {
             }
             runs.push((at + stays, had - stays, is_metadata));
             if stays == 0 {
-                inode.raw.set_pointer(index as usize, 0);
+                inode.raw.set_pointer(width::index(index), 0);
             }
         }
         inode.raw.set_size(new_size);
@@ -74,7 +75,7 @@ impl Volume {
     ) -> Result<()> {
         let fragments = self.geometry.fragments;
         self.check_run(inode, block, fragments)?;
-        let reach = self.geometry.pointers.pow(level as u32 - 1);
+        let reach = self.geometry.pointers.pow(width::len_u32(level) - 1);
         for index in keep / reach..self.geometry.pointers {
             let at = self.read_pointer(block, index)?;
             if at == 0 {

@@ -2,6 +2,7 @@
 //! The state of a mounted file system, and the life of an operation on it: begin, change fragments in memory, and either all of it becomes part of what
 //! will be written or none.
 
+use fsmend_base::width;
 use fsmend_blockcache::{BlockCache, HeldInodes, MountState};
 use fsmend_ufs_format::geometry::Geometry;
 use fsmend_ufs_format::summary::COUNTS_SIZE;
@@ -42,13 +43,13 @@ impl Volume {
     /// Reads bytes that are not in the cache: superblocks, cylinder groups, the summary area.
     pub fn read_place(&mut self, place: u64, buf: &mut [u8]) -> Result<()> {
         let size = self.geometry.fragment_size;
-        self.cache.read_data(place / size, (place % size) as usize, buf)
+        self.cache.read_data(place / size, width::index(place % size), buf)
     }
 
     /// Writes them.
     pub fn write_place(&mut self, place: u64, bytes: &[u8]) -> Result<()> {
         let size = self.geometry.fragment_size;
-        self.cache.write_data(place / size, (place % size) as usize, bytes)
+        self.cache.write_data(place / size, width::index(place % size), bytes)
     }
 
     /// An error if the file system may not be changed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes of both versions, and the way from a block of a file to its pointer.
 
+use bitflags::bitflags;
 use fsmend_base::crc32c_of_record_without;
 use fsmend_base::width;
 
@@ -29,20 +30,29 @@ pub mod mode {
     pub const WHITEOUT: u16 = 0o160_000;
 }
 
-/// Bits of the flags that matter here. The low half is the owner's, the high half the superuser's.
-pub mod flags {
-    /// Not to be dumped.
-    pub const NO_DUMP: u32 = 0x1;
-    /// Archived.
-    pub const ARCHIVED: u32 = 0x1_0000;
-    /// Cannot be changed.
-    pub const IMMUTABLE: u32 = 0x2_0000;
-    /// Can only be appended to.
-    pub const APPEND: u32 = 0x4_0000;
-    /// Cannot be removed.
-    pub const NO_UNLINK: u32 = 0x10_0000;
-    /// A snapshot of the file system.
-    pub const SNAPSHOT: u32 = 0x20_0000;
+bitflags! {
+    /// Flags of an inode that matter here. The low half is the owner's, the high half the superuser's.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct InodeFlags: u32 {
+        /// Not to be dumped.
+        const NO_DUMP = 0x1;
+        /// Cannot be changed, says the owner.
+        const USER_IMMUTABLE = 0x2;
+        /// Can only be appended to, says the owner.
+        const USER_APPEND = 0x4;
+        /// Archived.
+        const ARCHIVED = 0x1_0000;
+        /// Cannot be changed.
+        const IMMUTABLE = 0x2_0000;
+        /// Can only be appended to.
+        const APPEND = 0x4_0000;
+        /// Cannot be removed.
+        const NO_UNLINK = 0x10_0000;
+        /// A snapshot of the file system.
+        const SNAPSHOT = 0x20_0000;
+        // All other bits: they are kept.
+        const _ = !0;
+    }
 }
 
 /// Largest link count.
@@ -193,8 +203,8 @@ impl<B: AsRef<[u8]>> Inode<B> {
 
     /// See [`flags`].
     #[inline]
-    pub fn flags(&self) -> u32 {
-        self.u32(self.places().flags)
+    pub fn flags(&self) -> InodeFlags {
+        InodeFlags::from_bits_retain(self.u32(self.places().flags))
     }
 
     /// Generation: changes when the inode is used anew.
@@ -347,8 +357,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Inode<B> {
     }
 
     /// Sets [`flags`](Self::flags).
-    pub fn set_flags(&mut self, value: u32) {
-        self.put_u32(self.places().flags, value);
+    pub fn set_flags(&mut self, value: InodeFlags) {
+        self.put_u32(self.places().flags, value.bits());
     }
 
     /// Sets [`generation`](Self::generation).
@@ -493,7 +503,7 @@ mod tests {
             inode.set_gid(2);
             inode.set_size(1 << 40);
             inode.set_sectors(99);
-            inode.set_flags(flags::IMMUTABLE);
+            inode.set_flags(InodeFlags::IMMUTABLE);
             inode.set_generation(7);
             inode.set_depth(5);
             inode.set_modification_count(1 << 35);
@@ -506,7 +516,7 @@ mod tests {
             inode.seal();
             let read = Inode::new(inode.bytes(), order, version);
             assert_eq!((read.mode(), read.links(), read.uid(), read.gid()), (0o100_644, 3, 1, 2));
-            assert_eq!((read.size(), read.sectors(), read.flags()), (1 << 40, 99, flags::IMMUTABLE));
+            assert_eq!((read.size(), read.sectors(), read.flags()), (1 << 40, 99, InodeFlags::IMMUTABLE));
             assert_eq!((read.generation(), read.depth(), read.modification_count()), (7, 5, 1 << 35));
             assert_eq!((read.time(Stamp::Access), read.time(Stamp::Change)), ((100, 9), (102, 9)));
             assert!((0..15).all(|index| read.pointer(index) == 1000 + index as u64));

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fsmend_base::width;
+
 use super::head::{REFCOUNT_TABLE_AT, REFCOUNT_TABLE_BYTES_MAX};
 use super::{COMPRESSED, COPIED, OFFSET, Tables, number_bytes, unread};
 use crate::{Device, WritableDevice, WriteError, WriteErrorKind};
@@ -100,11 +102,11 @@ impl Tables {
         first: u64,
     ) -> Result<(), WriteError> {
         let bits = self.head.cluster_bits;
-        let mut contents = vec![0; self.head.cluster_bytes() as usize];
+        let mut contents = vec![0; width::index(self.head.cluster_bytes())];
         for (cluster, place) in wanted.iter().zip(first..) {
             let offset = cluster << bits;
             // The last cluster may reach beyond the end of the disk.
-            let there = disk.len().saturating_sub(offset).min(self.head.cluster_bytes()) as usize;
+            let there = width::index(disk.len().saturating_sub(offset).min(self.head.cluster_bytes()));
             contents[there..].fill(0);
             disk.read_at(offset, &mut contents[..there]).map_err(unread)?;
             file.write_at(place << bits, &contents)?;
@@ -123,7 +125,7 @@ impl Tables {
         let mut given_up = Vec::new();
         for (number, place) in &growth.tables {
             if self.l2_table(file, *number)?.is_none() {
-                self.l2.insert(*number, vec![0; self.head.entries() as usize]);
+                self.l2.insert(*number, vec![0; width::index(self.head.entries())]);
             }
             let Some(entry) = self.l1.get_mut(*number) else {
                 return Err(WriteError::io(0, 0, "its level-1 table is too small"));
@@ -152,7 +154,7 @@ impl Tables {
     /// Counts the new clusters. Blocks and a table that are new themselves are complete before anything leads to them.
     fn count_new(&mut self, file: &dyn WritableDevice, growth: &Growth) -> Result<(), WriteError> {
         if let Some((_, clusters)) = growth.table {
-            self.refcounts.table.resize((clusters * self.head.entries()) as usize, 0);
+            self.refcounts.table.resize(width::index(clusters * self.head.entries()), 0);
         }
         for (number, place) in &growth.blocks {
             self.refcounts.add_block(*number, *place);
@@ -174,7 +176,7 @@ impl Tables {
             return Ok(());
         };
         // It has 8 MiB at most.
-        let clusters = clusters as u32;
+        let clusters = width::low_u32(clusters);
         (self.head.refcount_table, self.head.refcount_table_clusters) =
             (place << self.head.cluster_bits, clusters);
         let mut header = [0; 12];

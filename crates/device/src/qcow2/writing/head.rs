@@ -6,6 +6,8 @@
 //! 56  its length in clusters          72  features (version 3) 96  refcount order (version 3)
 //! ```
 
+use fsmend_base::width;
+
 use crate::{Device, ReadError};
 
 /// Where offset and length of the refcount table stand; both lie in one sector.
@@ -60,13 +62,13 @@ impl Head {
         let be64 = |at: usize| u64::from(be32(at)) << 32 | u64::from(be32(at + 4));
         let is_newer = be32(4) >= 3;
         let (features, autoclear, refcount_order) =
-            if is_newer { (be64(72), be64(AUTOCLEAR_AT as usize), be32(96)) } else { (0, 0, 4) };
+            if is_newer { (be64(72), be64(width::index(AUTOCLEAR_AT)), be32(96)) } else { (0, 0, 4) };
         refuse_features(features)?;
         let head = Head {
             cluster_bits: be32(20),
             l1_entries: be32(36).into(),
             l1_offset: be64(40),
-            refcount_table: be64(REFCOUNT_TABLE_AT as usize),
+            refcount_table: be64(width::index(REFCOUNT_TABLE_AT)),
             refcount_table_clusters: be32(56),
             refcount_order,
             has_zero_clusters: is_newer,
@@ -79,7 +81,7 @@ impl Head {
 
     fn check(&self, file_len: u64) -> Result<(), String> {
         if !(9..=21).contains(&self.cluster_bits) || self.refcount_order > 6 {
-            return Err("its header makes no sense".into());
+            return Err("its header is invalid".into());
         }
         let table_bytes = u64::from(self.refcount_table_clusters) * self.cluster_bytes();
         for (what, offset, len) in [
@@ -142,7 +144,7 @@ pub(super) fn read_numbers(file: &dyn Device, offset: u64, count: usize) -> Resu
 /// Bytes from the file, zeroes beyond its end.
 pub(super) fn read_padded(file: &dyn Device, offset: u64, len: usize) -> Result<Vec<u8>, ReadError> {
     let mut bytes = vec![0; len];
-    let there = file.len().saturating_sub(offset).min(len as u64) as usize;
+    let there = width::index(file.len().saturating_sub(offset).min(len as u64));
     if there == 0 && len > 0 {
         return Err(ReadError::beyond_end(offset, len as u64));
     }

@@ -23,6 +23,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use fsmend_base::width;
+
 use super::Qcow2Device;
 use crate::write::check_write;
 use crate::{Device, ReadError, WritableDevice, WriteError, check_bounds};
@@ -113,7 +115,7 @@ impl WritableQcow2 {
         }
         wanted.sort_unstable();
         wanted.dedup();
-        let step = (STEP_BYTES / tables.head.cluster_bytes()).max(1) as usize;
+        let step = width::index((STEP_BYTES / tables.head.cluster_bytes()).max(1));
         for wanted in wanted.chunks(step) {
             let reader = self.reader.read().unwrap_or_else(PoisonError::into_inner);
             tables.grow(&*self.file, &*reader, wanted)?;
@@ -136,7 +138,7 @@ impl Tables {
         let refused = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
         let failed = |error: ReadError| io::Error::other(error);
         let head = Head::read(file).map_err(refused)?;
-        let l1 = read_numbers(file, head.l1_offset, head.l1_entries as usize).map_err(failed)?;
+        let l1 = read_numbers(file, head.l1_offset, width::index(head.l1_entries)).map_err(failed)?;
         let mut refcounts = Refcounts::read(file, &head).map_err(failed)?;
         let next = survey(file, &head, &l1, &mut refcounts).map_err(refused)?;
         Ok(Tables { head, l1, l2: BTreeMap::new(), refcounts, next })
@@ -177,7 +179,7 @@ impl Tables {
 
     /// Table and entry of level 2 for a cluster of the disk.
     fn split(&self, cluster: u64) -> (usize, usize) {
-        ((cluster / self.head.entries()) as usize, (cluster % self.head.entries()) as usize)
+        (width::index(cluster / self.head.entries()), width::index(cluster % self.head.entries()))
     }
 
     fn is_own_table(&self, number: usize) -> bool {
@@ -189,7 +191,7 @@ impl Tables {
             return Ok(None);
         };
         if !self.l2.contains_key(&number) {
-            let table = read_numbers(file, place, self.head.entries() as usize).map_err(unread)?;
+            let table = read_numbers(file, place, width::index(self.head.entries())).map_err(unread)?;
             self.l2.insert(number, table);
         }
         Ok(self.l2.get_mut(&number))
@@ -233,7 +235,7 @@ impl WritableDevice for WritableQcow2 {
             let (mut at, mut rest) = (offset, bytes);
             while !rest.is_empty() {
                 let within = at & (tables.head.cluster_bytes() - 1);
-                let count = rest.len().min((tables.head.cluster_bytes() - within) as usize);
+                let count = rest.len().min(width::index(tables.head.cluster_bytes() - within));
                 let place = tables.place(&*self.file, at >> tables.head.cluster_bits)?;
                 let place = place.ok_or_else(|| WriteError::io(at, 0, "the image has changed meanwhile"))?;
                 let (part, others) = rest.split_at(count);

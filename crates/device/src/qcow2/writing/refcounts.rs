@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use fsmend_base::width;
+
 use super::OFFSET;
 use super::head::{Head, read_numbers, read_padded};
 use crate::{Device, ReadError, WritableDevice, WriteError};
@@ -36,9 +38,9 @@ impl Refcounts {
         let count = u64::from(head.refcount_table_clusters) * head.entries();
         Ok(Refcounts {
             order: head.refcount_order,
-            cluster_bytes: head.cluster_bytes() as usize,
+            cluster_bytes: width::index(head.cluster_bytes()),
             per_block: head.clusters_per_block(),
-            table: read_numbers(file, head.refcount_table, count as usize)?,
+            table: read_numbers(file, head.refcount_table, width::index(count))?,
             blocks: BTreeMap::new(),
         })
     }
@@ -69,13 +71,13 @@ impl Refcounts {
 
     /// The count of `cluster`.
     pub fn get(&mut self, file: &dyn Device, cluster: u64) -> Result<u64, ReadError> {
-        let (order, index) = (self.order, (cluster % self.per_block) as usize);
+        let (order, index) = (self.order, width::index(cluster % self.per_block));
         Ok(self.block(file, self.block_of(cluster))?.map_or(0, |block| value(&block.bytes, order, index)))
     }
 
     /// Changes the count of `cluster`; a cluster that no block speaks of stays as it is.
     pub fn set(&mut self, file: &dyn Device, cluster: u64, count: u64) -> Result<(), ReadError> {
-        let (order, index) = (self.order, (cluster % self.per_block) as usize);
+        let (order, index) = (self.order, width::index(cluster % self.per_block));
         if let Some(block) = self.block(file, self.block_of(cluster))? {
             let changed = set_value(&mut block.bytes, order, index, count);
             block.changed = match block.changed.is_empty() {
@@ -90,7 +92,7 @@ impl Refcounts {
     pub fn last_used(&mut self, file: &dyn Device) -> Result<Option<u64>, ReadError> {
         let numbers: Vec<usize> = self.places().map(|(number, _)| number).collect();
         for number in numbers.into_iter().rev() {
-            let (order, per_block) = (self.order, self.per_block as usize);
+            let (order, per_block) = (self.order, width::index(self.per_block));
             if let Some(block) = self.block(file, number)?
                 && let Some(index) = (0..per_block).rev().find(|index| value(&block.bytes, order, *index) > 0)
             {
@@ -151,8 +153,8 @@ fn set_value(bytes: &mut [u8], order: u32, index: usize, count: u64) -> Range<us
         let per_byte = 8 >> order;
         let bits = 1usize << order;
         let (at, shift) = (index / per_byte, index % per_byte * bits);
-        let mask = ((1u16 << bits) - 1) as u8;
-        bytes[at] = bytes[at] & !(mask << shift) | (count as u8 & mask) << shift;
+        let mask = width::low_u8(u64::from((1u16 << bits) - 1));
+        bytes[at] = bytes[at] & !(mask << shift) | (width::low_u8(count) & mask) << shift;
         return at..at + 1;
     }
     let len = 1 << (order - 3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A look at all tables before anything is written: an image that contradicts itself would be destroyed by writing.
 
-use fsmend_base::Bitmap;
+use fsmend_base::{Bitmap, width};
 
 use super::head::{Head, read_numbers};
 use super::refcounts::Refcounts;
@@ -45,7 +45,7 @@ pub(super) fn survey(
         used.take(entry & OFFSET, "level-2 table")?;
     }
     for entry in l1.iter().filter(|entry| **entry & OFFSET != 0) {
-        let table = read_numbers(file, entry & OFFSET, head.entries() as usize).map_err(failed)?;
+        let table = read_numbers(file, entry & OFFSET, width::index(head.entries())).map_err(failed)?;
         for entry in table {
             if entry & COMPRESSED != 0 {
                 used.touch(*head.compressed_clusters(entry).end())?;
@@ -57,7 +57,7 @@ pub(super) fn survey(
     let counted = refcounts.last_used(file).map_err(failed)?.unwrap_or(0);
     // Some may be counted that were never written. Far beyond the end there are none.
     if counted > clusters.saturating_mul(2).saturating_add(BEYOND_END_MAX) {
-        return Err("its refcounts make no sense".into());
+        return Err("its refcounts are invalid".into());
     }
     let behind = used.last.max(counted) + 1;
     // Without refcounts that can be believed, what a snapshot has at the end of the file is not known.
@@ -74,7 +74,7 @@ impl Used<'_> {
     /// Notes a cluster that several may share.
     fn touch(&mut self, cluster: u64) -> Result<(), String> {
         if cluster >= self.bits.len() {
-            return Err("a compressed cluster is said to be behind its end".into());
+            return Err("a compressed cluster is beyond its end".into());
         }
         self.last = self.last.max(cluster);
         Ok(())
@@ -83,7 +83,7 @@ impl Used<'_> {
     fn take(&mut self, offset: u64, what: &str) -> Result<(), String> {
         let cluster = offset >> self.head.cluster_bits;
         if offset & (self.head.cluster_bytes() - 1) != 0 || cluster >= self.bits.len() {
-            return Err(format!("a {what} is said to be at byte {offset}, where none can be"));
+            return Err(format!("the place of a {what}, byte {offset}, is not valid"));
         }
         self.last = self.last.max(cluster);
         // What is returned is whether the bit was set before.

@@ -5,7 +5,7 @@ pub(crate) mod old_counts;
 pub(crate) mod problems;
 pub(crate) mod repair;
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_engine::crosscheck::allocation::{
     AllocationMaps, Count, Difference, InUse, Observed, Sum, Words, padding_is_set,
 };
@@ -159,8 +159,8 @@ impl AllocationMaps for Fs<'_> {
         };
         let problem = self.at_area(row, area);
         if map == INODES {
-            let first = self.geometry.inode_at(GroupNo(area), first as u32);
-            let last = InodeNo(first.0 + count as u32 - 1);
+            let first = self.geometry.inode_at(GroupNo(area), width::low_u32(first));
+            let last = InodeNo(first.0 + width::low_u32(count) - 1);
             let range =
                 if first == last { format!("inode {first}") } else { format!("inodes {first} to {last}") };
             return problem.detail("first", first.0).detail("last", last.0).detail("inodes", range);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bitmaps, counts and descriptors as they have to be, once everything else has been mended.
 
-use fsmend_base::{BlockNo, GroupNo};
+use fsmend_base::{BlockNo, GroupNo, width};
 use fsmend_engine::crosscheck::allocation::{AREAS_PER_SLICE, InUse, MAPS, Observed, Words};
 use fsmend_engine::pool;
 use fsmend_engine::repair::{Changes, Mend};
@@ -68,7 +68,7 @@ fn settle(context: &RepairContext<'_>, group: GroupNo) -> Settled {
     let mut bitmaps = Vec::new();
     let used = used_units(fs, group, in_use);
     let free_units = used.len() - used.count();
-    desc.free_blocks = free_units as u32;
+    desc.free_blocks = width::low_u32(free_units);
     let has_marks = fs.geometry.features.group_csum();
     if has_marks
         && desc.has_flag(GroupFlags::BLOCK_UNINIT)
@@ -83,8 +83,8 @@ fn settle(context: &RepairContext<'_>, group: GroupNo) -> Settled {
     }
     let Observed { used, directories } = used_inodes(fs, group, in_use);
     let free_inodes = used.len() - used.count();
-    desc.free_inodes = free_inodes as u32;
-    desc.used_dirs = directories as u32;
+    desc.free_inodes = width::low_u32(free_inodes);
+    desc.used_dirs = width::low_u32(directories);
     if has_marks {
         mark_inodes(&mut desc, &used);
     }
@@ -101,7 +101,7 @@ fn mark_inodes(desc: &mut GroupDesc, used: &Words) {
     if top > 0 {
         desc.flags &= !GroupFlags::INODE_UNINIT;
     }
-    let never_used = (used.len() - top) as u32;
+    let never_used = width::low_u32(used.len() - top);
     desc.itable_unused = desc.itable_unused.min(never_used);
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use fsmend_base::width;
 use fsmend_device::Device;
 
 /// Blocks are read in pieces of so many bytes.
@@ -18,7 +19,7 @@ pub fn read_test(
 ) -> Option<Vec<u64>> {
     let size = u64::from(block_size.max(1));
     let end = end.min(device.len() / size);
-    let mut buffer = vec![0; PIECE.max(size) as usize];
+    let mut buffer = vec![0; width::index(PIECE.max(size))];
     let in_piece = buffer.len() as u64 / size;
     let mut bad = Vec::new();
     let mut block = first;
@@ -27,8 +28,9 @@ pub fn read_test(
             return None;
         }
         let count = in_piece.min(end - block);
-        if device.read_at(block * size, &mut buffer[..(count * size) as usize]).is_err() {
-            let mut is_bad = |one: u64| device.read_at(one * size, &mut buffer[..size as usize]).is_err();
+        if device.read_at(block * size, &mut buffer[..width::index(count * size)]).is_err() {
+            let mut is_bad =
+                |one: u64| device.read_at(one * size, &mut buffer[..width::index(size)]).is_err();
             bad.extend((block..block + count).filter(|one| is_bad(*one)));
         }
         block += count;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The list of bad blocks written anew, before anything is checked: whatever it then has in common with files and metadata is mended
+//! The list of bad blocks rewritten, before anything is checked: whatever it then has in common with files and metadata is mended
 //! as if it had been so before.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_device::{Device, Overlay};
 use fsmend_engine::Findings;
 use fsmend_ext_format::group::GroupFlags;
@@ -110,9 +110,9 @@ impl<'l, 'd> List<'l, 'd> {
         (0..POINTERS).for_each(|index| raw.set_block_word(index, 0));
         let (direct, mut rest) = blocks.split_at(blocks.len().min(DIRECT));
         for (index, block) in direct.iter().enumerate() {
-            raw.set_block_word(index, *block as u32);
+            raw.set_block_word(index, width::low_u32(*block));
         }
-        for level in 1..=(POINTERS - DIRECT) as u32 {
+        for level in 1..=width::len_u32(POINTERS - DIRECT) {
             let (part, others) = rest.split_at(rest.len().min(self.span(level)));
             if !part.is_empty() {
                 raw.set_block_word(DIRECT - 1 + level as usize, self.tree(part, level)?);
@@ -121,8 +121,8 @@ impl<'l, 'd> List<'l, 'd> {
         }
         let block_size = u64::from(self.fs.geometry.block_size);
         raw.set_size(blocks.len() as u64 * block_size);
-        raw.i_blocks_lo.set((blocks.len() as u64 * (block_size / SECTOR)) as u32);
-        let now = self.fs.now as u32;
+        raw.i_blocks_lo.set(width::low_u32(blocks.len() as u64 * (block_size / SECTOR)));
+        let now = width::low_u32(self.fs.now);
         raw.i_atime.set(now);
         raw.i_mtime.set(now);
         if raw.i_ctime.get() == 0 {
@@ -148,11 +148,17 @@ impl<'l, 'd> List<'l, 'd> {
         bytes.resize(geometry.indirect_header(), 0);
         if geometry.rext3() {
             let inode = InodeNo(special::BAD_BLOCKS);
-            IndirectHeader::new(geometry.checksum_seed, BlockNo(place), inode, level as u8).store(&mut bytes);
+            IndirectHeader::new(
+                geometry.checksum_seed,
+                BlockNo(place),
+                inode,
+                width::low_u8(u64::from(level)),
+            )
+            .store(&mut bytes);
         }
         for child in part.chunks(self.span(level - 1)) {
             let pointer = match child {
-                [block] if level == 1 => *block as u32,
+                [block] if level == 1 => width::low_u32(*block),
                 _ => self.tree(child, level - 1)?,
             };
             bytes.extend_from_slice(&pointer.to_le_bytes());

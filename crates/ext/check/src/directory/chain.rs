@@ -6,6 +6,7 @@
 
 use std::cell::OnceCell;
 
+use fsmend_base::width;
 use fsmend_ext_format::directory::{
     BrokenRecord, ENTRY_HEADER_LEN, ENTRY_LEN_MIN, Entry, EntryHeader, EntryLayout,
 };
@@ -200,13 +201,13 @@ fn nearest_sound(bytes: &[u8], rules: ChainRules) -> Vec<u32> {
     for place in (0..nearest.len()).rev() {
         let at = 4 * place;
         let Some(header) = EntryHeader::at(bytes, at, rules.layout) else { continue };
-        let is_sound = |end: usize| end == bytes.len() || nearest.get(end / 4) == Some(&(end as u32));
+        let is_sound = |end: usize| end == bytes.len() || nearest.get(end / 4) == Some(&width::len_u32(end));
         // Nearly all places lead nowhere, so that this is asked first.
         let leads_on = is_sound(at + header.rec_len) && is_plausible(bytes, rules, at);
         let reaches_out = header.rec_len > bytes.len() - at;
         let goes_on = |end: usize| is_sound(end) || end >= zeroes || reaches_out;
         if leads_on || cut_end(bytes, rules, at, header).is_some_and(goes_on) {
-            next = at as u32;
+            next = width::len_u32(at);
         }
         nearest[place] = next;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `.` and `..`, the first two records of a directory's first block.
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, ENTRY_LEN_MIN, Entry, EntryHeader, file_type};
 use fsmend_ext_format::inode::special;
@@ -126,7 +126,7 @@ impl Dots<'_> {
 
     fn write(&mut self, offset: usize, inode: InodeNo, name: &[u8], rec_len: usize) {
         let file_type = if self.params.file_types { file_type::DIRECTORY } else { file_type::UNKNOWN };
-        let header = EntryHeader { inode: inode.0, rec_len, name_len: name.len() as u8, file_type };
+        let header = EntryHeader { inode: inode.0, rec_len, name_len: width::len_u8(name.len()), file_type };
         header.store(self.bytes, offset, self.params.layout);
         let start = offset + ENTRY_HEADER_LEN;
         if let Some(place) = self.bytes.get_mut(start..start + name.len() + 1) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What may stand in an encrypted directory: names that can be encrypted ones, files under the directory's own policy.
+//! What may be in an encrypted directory: names that can be encrypted ones, files under the directory's own policy.
 
 use fsmend_base::InodeNo;
 use fsmend_engine::Row;

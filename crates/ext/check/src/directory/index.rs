@@ -3,7 +3,7 @@
 //!
 //! Each block leaves a [`BlockFact`]; when all have been seen, [`Index::check`] walks the tree from its root: every block
 //! has to be referenced once, at the right level, and the hashes of a leaf's names have to lie in its range. A broken
-//! index is built anew by a repair; no name hangs on it.
+//! index is rebuilt by a repair; no name hangs on it.
 
 use fsmend_engine::{Findings, Problem, Row, Value};
 use fsmend_ext_format::checksum;

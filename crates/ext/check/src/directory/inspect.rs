@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::problem::Mark;
@@ -195,7 +195,7 @@ impl<'a> Inspector<'a> {
             let end = run.logical.saturating_add(u64::from(run.count));
             for logical in run.logical.max(next)..end.min(u64::from(u32::MAX)) {
                 self.inspect_block(
-                    logical as u32,
+                    width::low_u32(logical),
                     BlockNo(run.physical.saturating_add(logical - run.logical)),
                 );
                 if !self.has_room() {
@@ -215,7 +215,7 @@ impl<'a> Inspector<'a> {
         let problem = Problem::new(&rows::HOLE).inode(self.params.inode);
         self.findings.raise(problem.stored(first).observed(count));
         self.mending.rewrite = true;
-        self.empty_block(first as u32);
+        self.empty_block(width::low_u32(first));
     }
 
     /// Counts what stands in a new, empty block that takes the place of a lost one.
@@ -414,7 +414,7 @@ impl<'a> Inspector<'a> {
         if self.inodes.kind(target) == Kind::Directory && !self.take_child(target, entry, found) {
             return false;
         }
-        let place = EntryPlace { logical: chain.logical, offset: entry.offset as u32 };
+        let place = EntryPlace { logical: chain.logical, offset: width::len_u32(entry.offset) };
         self.names.add(name, self.compares_folded(), place);
         self.parent_claims.observe_link(target);
         true

@@ -10,13 +10,13 @@
 //! | `chain.rs` | the records of one block, salvaged |
 //! | `dots.rs` | `.` and `..` |
 //! | `entry.rs` | what becomes of one entry |
-//! | `names.rs` | names that stand twice |
+//! | `names.rs` | duplicate names |
 //! | `twice.rs` | which of them stay |
 //! | `index.rs` | the hash tree |
 //! | `leaf.rs` | blocks as they are written, sealed |
 //! | `hashing.rs` | hashes of names |
 //! | `inline.rs` | directories that live in their inode |
-//! | `encryption.rs` | encryption policies of a directory and what stands in it |
+//! | `encryption.rs` | encryption policies of a directory and what is in it |
 //! | `tree.rs` | unconnected and looped directories, wrong parents, the root |
 //! | `lost_found.rs` | `lost+found` |
 //! | `repair/` | what takes the facts of everything: directories rewritten, the tree |
@@ -53,7 +53,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_engine::Findings;
 use fsmend_engine::inodes::{InodeTable, Kind};
 
@@ -108,7 +108,7 @@ pub fn inodes_in_bad_blocks(fs: &Fs<'_>, bad_blocks: &[u64]) -> Vec<InodeNo> {
         let end = table.saturating_add(u64::from(geometry.inode_table_blocks()));
         let from = bad_blocks.partition_point(|block| *block < table);
         for block in bad_blocks[from..].iter().take_while(|block| table != 0 && **block < end) {
-            let first = (block - table) as u32 * per_block;
+            let first = width::low_u32(block - table) * per_block;
             let last = (first + per_block).min(geometry.inodes_per_group);
             inodes.extend((first..last).map(|index| geometry.inode_at(group, index)));
         }

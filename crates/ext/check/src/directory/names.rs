@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names that stand twice in one directory.
+//! Duplicate names in one directory.
 //!
 //! Every entry leaves 16 bytes: a number made of its name and its place. Entries whose numbers meet are looked at again at the end.
 
+use fsmend_base::width;
 use fsmend_ext_format::casefold;
 
 /// An odd number whose bits look like chance, to mix those of names with.
@@ -82,7 +83,7 @@ pub(super) fn number_of(name: &[u8]) -> u64 {
 
 fn mixed(number: u64) -> u64 {
     let product = u128::from(number) * u128::from(MIXER);
-    product as u64 ^ (product >> 64) as u64
+    width::low_u64(product) ^ (product >> 64) as u64
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ problem_rows! {
         message: "'{name}' in directory {inode} points to inode {stored}, which is not a valid inode number",
         meaning: "The number is larger than the last inode, or is reserved for the file system.",
         repair: "The entry is removed.",
-        loss: "The name. The inode that it pointed to is not known.",
+        loss: "The name. The file that it pointed to is not known; if it has no other name, it is reconnected to lost+found.",
         peers: [0x020002],
     }
     /// A name of a file that is not there.
@@ -187,7 +187,7 @@ problem_rows! {
     /// A block is not there.
     HOLE = "ext.directory.hole" {
         severity: Major, evidence: Local, preen: false,
-        message: "directory {inode} has a hole of {observed} block(s) at its block {stored}",
+        message: "directory {inode} has a hole of {observed:block:blocks} at its block {stored}",
         meaning: "A directory must not have holes.",
         repair: "Empty directory blocks are added.",
         loss: "Names that were in the missing blocks.",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Entries whose names stand twice: which one stays.
+//! Entries with the same name: which one is kept.
 
 use std::collections::HashMap;
 

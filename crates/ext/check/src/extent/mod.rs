@@ -16,7 +16,7 @@ mod tail;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::BlockNo;
+use fsmend_base::{BlockNo, width};
 use fsmend_engine::problem::Mark;
 use fsmend_engine::{Layer, Problem, Value};
 use fsmend_ext_format::checksum;
@@ -377,7 +377,7 @@ impl Walk<'_, '_, '_> {
         let Some((room, row)) = room else { return Some(Extent { count, ..extent }) };
         let problem = self.place(row, extent.logical, count).observed(room);
         self.subject.raise(problem);
-        Some(Extent { count: room as u32, ..extent })
+        Some(Extent { count: width::low_u32(room), ..extent })
     }
 
     /// What is wrong with an extent of a leaf, if it has to go. Blocks before `floor` belong to earlier entries.

@@ -10,7 +10,7 @@ problem_rows! {
         message: "{inode} has EXTENTS_FL set, but holds no extent tree",
         meaning: "The root of the extent tree was overwritten.",
         repair: "The inode is cleared and the names that point to it are removed.",
-        loss: "The contents of the file.",
+        loss: "The file.",
         peers: [0x010081, 0x01000D, 0x01000C],
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Maps written anew as extent trees: trees that are deeper than any file needs or out of order, and block maps where files have to
+//! Maps rewritten as extent trees: trees that are deeper than any file needs or out of order, and block maps where files have to
 //! be mapped by extents. (On a rext3, maps with blocks on the wrong side of the border of a region.)
 
 use fsmend_base::{BlockNo, InodeNo};

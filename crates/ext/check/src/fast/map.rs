@@ -6,7 +6,7 @@
 //! the inode as suspect and goes on. So a second walk of the same inode visits exactly the same pieces, and takes the
 //! claims back ([`WalkMode::Withdraw`]).
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
@@ -334,7 +334,7 @@ impl<'a> Walk<'a> {
             item.i_block[14],
             item.i_block[15],
         ]));
-        let node = Node { item: index as u32, block: 0, level: depth, first, end: LAST_BLOCK + 1 };
+        let node = Node { item: width::len_u32(index), block: 0, level: depth, first, end: LAST_BLOCK + 1 };
         self.index_entries(node, &item.i_block[12..12 + entries.min(4) * 12], nodes);
     }
 
@@ -422,18 +422,18 @@ impl<'a> Walk<'a> {
             u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
         };
         let pointers = u64::from(self.geometry.pointers_per_block());
-        let direct = Node { item: index as u32, block: 0, level: 0, first: 0, end: 12 };
+        let direct = Node { item: width::len_u32(index), block: 0, level: 0, first: 0, end: 12 };
         self.data_pointers(direct, item, &item.i_block[..48]);
         let mut first = 12;
         for (level, at) in (12..15).enumerate() {
-            let span = pointers.pow(level as u32 + 1);
+            let span = pointers.pow(width::len_u32(level) + 1);
             let block = u64::from(word(at));
             if block != 0 {
-                if self.claim_map_block(index as u32, block) {
+                if self.claim_map_block(width::len_u32(index), block) {
                     nodes.push(Node {
-                        item: index as u32,
+                        item: width::len_u32(index),
                         block,
-                        level: level as u8,
+                        level: width::len_u8(level),
                         first,
                         end: first + span,
                     });

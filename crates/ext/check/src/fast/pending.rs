@@ -8,6 +8,7 @@
 //!
 //! What is claimed twice is found all the same: a bit that waits already sends the word on before it is set again.
 
+use fsmend_base::width;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::origins::{Noted, Origin};
 
@@ -65,7 +66,7 @@ impl<'a> PendingClaims<'a> {
 
     #[inline]
     fn set(&mut self, word: u64, bits: u64, origin: Origin) -> bool {
-        let index = word as usize % SLOTS;
+        let index = width::index(word) % SLOTS;
         match self.slots.get_mut(index) {
             Some(slot) if slot.word == word && slot.origin == origin && slot.mask & bits == 0 => {
                 slot.mask |= bits;

@@ -3,6 +3,7 @@
 //! with nothing unusual. It is the fast path in [`inode`](super::inode) for this one shape, a word at a time: what it calls clean
 //! that would call clean, too, with the same facts; of all else it says nothing.
 
+use fsmend_base::width;
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::inode::{InodeFlags, mode};
 use fsmend_ext_format::xattr::XATTR_MAGIC;
@@ -54,7 +55,7 @@ impl InodeFastPath<'_> {
     pub fn summarize_plain(&self, record: &[u8], nearby: &mut Nearby) -> Option<Plain> {
         let words = record.as_chunks::<8>().0.first_chunk::<WORDS>()?;
         let word = |offset: usize| u64::from_le_bytes(words[offset / 8]);
-        let flags = InodeFlags::from_bits_retain(word(0x20) as u32);
+        let flags = InodeFlags::from_bits_retain(width::low_u32(word(0x20)));
         let root = word(0x28);
         let epochs = word(0x80) >> 32 | word(0x88) | word(0x88) >> 32 | word(0x90) >> 32;
         // Deletion time, attribute block, the fragment's address with the high halves of blocks and attribute block, all 0.
@@ -65,13 +66,13 @@ impl InodeFastPath<'_> {
             | (word(0x80) & 0xFFFF ^ EXTRA)
             | (root & !ONE_ENTRY ^ ROOT)
             | u64::from((flags & !PLAIN_FLAGS ^ InodeFlags::EXTENTS).bits());
-        let links = (word(0x18) >> 16) as u16;
-        let kind = match word(0) as u16 & mode::TYPE_MASK {
+        let links = width::low_u16(word(0x18) >> 16);
+        let kind = match width::low_u16(word(0)) & mode::TYPE_MASK {
             mode::REGULAR => Kind::Regular,
             mode::DIRECTORY => Kind::Directory,
             _ => return None,
         };
-        if odd != 0 || links == 0 || word(0xA0) as u32 == XATTR_MAGIC {
+        if odd != 0 || links == 0 || width::low_u32(word(0xA0)) == XATTR_MAGIC {
             return None;
         }
         let sectors = word(0x18) >> 32;
@@ -79,7 +80,7 @@ impl InodeFastPath<'_> {
         let (mut start, mut count) = (0, 0);
         if root & ONE_ENTRY != 0 {
             let (logical, extent) = (word(0x30) >> 32, word(0x38));
-            (start, count) = (extent >> 32 | (extent >> 16 & 0xFFFF) << 32, extent as u16);
+            (start, count) = (extent >> 32 | (extent >> 16 & 0xFFFF) << 32, width::low_u16(extent));
             if logical != 0
                 || count == 0
                 || count > EXTENT_WRITTEN_MAX

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Descriptors as they lie on the disk: the primary table, and copies of single descriptors.
 
-use fsmend_base::{BlockNo, GroupNo};
+use fsmend_base::{BlockNo, GroupNo, width};
 use fsmend_device::Device;
 use fsmend_ext_format::checksum::{self, Checked};
 use fsmend_ext_format::geometry::Geometry;
@@ -99,23 +99,23 @@ pub(super) fn read_blocks(
     if offset.checked_add(len)? > device.len() {
         return None;
     }
-    let mut bytes = vec![0; len as usize];
+    let mut bytes = vec![0; width::index(len)];
     device.read_at(offset, &mut bytes).ok().map(|()| bytes)
 }
 
 /// Parses the descriptors of the blocks from `index` on; `bytes` is `None` for one block that cannot be read.
 fn parse_run(geometry: &Geometry, index: u32, block: BlockNo, bytes: Option<&[u8]>, slots: &mut Vec<Slot>) {
     let per_block = geometry.descs_per_block();
-    let blocks = bytes.map_or(1, |bytes| (bytes.len() / geometry.block_size as usize) as u32);
+    let blocks = bytes.map_or(1, |bytes| width::len_u32(bytes.len() / geometry.block_size as usize));
     let first = u64::from(index) * u64::from(per_block);
     let end = (first + u64::from(blocks) * u64::from(per_block)).min(u64::from(geometry.group_count));
     for number in first..end {
-        let group = GroupNo(number as u32);
+        let group = GroupNo(width::low_u32(number));
         let (nth, within) =
             ((number - first) / u64::from(per_block), (number - first) % u64::from(per_block));
         let block = BlockNo(block.0 + nth);
-        let start =
-            nth as usize * geometry.block_size as usize + within as usize * geometry.desc_size as usize;
+        let start = width::index(nth) * geometry.block_size as usize
+            + width::index(within) * geometry.desc_size as usize;
         let desc = bytes.and_then(|bytes| bytes.get(start..start + geometry.desc_size as usize));
         slots.push(match desc {
             Some(desc) => parse(geometry, group, block, desc),

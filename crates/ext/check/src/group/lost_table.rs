@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An inode table whose place no descriptor tells any more, found by what stands in it: losing the pointer is no reason to lose the files.
+//! An inode table whose place no descriptor tells any more, found by what is in it: losing the pointer is no reason to lose the files.
 //!
 //! A place is believed only if its contents prove it. With checksums those of the inodes do, as they depend on the inode's number; else
 //! directories, whose first block names them in `.`. Looked at are the places where the tables of the groups beside it and the usual layout
 //! put it, then every block from the start of the group, or flexible group, on; all within a bound for the whole file system.
 
-use fsmend_base::{GroupNo, InodeNo};
+use fsmend_base::{GroupNo, InodeNo, width};
 use fsmend_device::Device;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::{Entries, EntryLayout};
@@ -226,7 +226,7 @@ impl<'a> Finder<'a> {
             let size = self.geometry.inode_size.max(SMALL_INODE) as usize;
             let per_block = bytes.len() / size;
             for (record, within) in bytes.chunks_exact(size).zip(0..) {
-                let index = block * per_block as u32 + within;
+                let index = block * width::len_u32(per_block) + within;
                 if index < self.geometry.inodes_per_group && !is_zeroes(record) {
                     self.weigh(self.geometry.inode_at(group, index), record, &mut evidence);
                 }
@@ -312,7 +312,7 @@ impl<'a> Finder<'a> {
     fn read_ahead(&mut self, block: u64, blocks: u64) -> bool {
         let size = u64::from(self.geometry.block_size);
         self.ahead.0 = block;
-        self.ahead.1.resize((blocks * size) as usize, 0);
+        self.ahead.1.resize(width::index(blocks * size), 0);
         let offset = block.checked_mul(size);
         let is_read = offset.is_some_and(|offset| self.device.read_at(offset, &mut self.ahead.1).is_ok());
         if !is_read {

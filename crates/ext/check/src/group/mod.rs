@@ -2,7 +2,7 @@
 //! Group descriptors: read, checked, replaced from backups where they cannot be believed.
 //!
 //! A descriptor that points out of bounds or on top of other metadata has its places taken from the best backup;
-//! what no backup knows has its place set to 0, "to be allocated anew". Marks for uninitialised parts are believed only
+//! what no backup knows has its place set to 0, "to be allocated again". Marks for uninitialised parts are believed only
 //! where the descriptor's checksum is right.
 
 mod ahead;

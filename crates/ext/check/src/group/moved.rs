@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inode tables that a descriptor places where one may be, and where it is not: every inode of the group would be another one, or none. A right
 //! checksum of the descriptor does not prove the place, and without checksums it is one word against another: the backups and the layout
-//! tell of a place, and what stands there and here proves which one it is.
+//! tell of a place, and what is there and here proves which one it is.
 //!
 //! On a sound file system nothing is read for it, but for a few backups where tables do not lie in rows (tools that enlarge a file system move them).
 
 use std::collections::BTreeMap;
 
-use fsmend_base::{BlockNo, GroupNo};
+use fsmend_base::{BlockNo, GroupNo, width};
 use fsmend_engine::{Findings, Problem};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{GroupDesc, GroupFlags};
@@ -33,7 +33,7 @@ pub(super) fn take_back(
     let geometry = finder.geometry;
     let everywhere = others_are_damaged && !geometry.features.group_csum();
     let mut asked: BTreeMap<u32, Vec<GroupNo>> = BTreeMap::new();
-    for group in (0..slots.len() as u32).map(GroupNo) {
+    for group in (0..width::len_u32(slots.len())).map(GroupNo) {
         if everywhere || !is_in_row(finder, slots, group) {
             asked.entry(group.0 / geometry.descs_per_block()).or_default().push(group);
         }

@@ -2,7 +2,7 @@
 //! How many inodes a group has, where the superblock says it twice and the two disagree: the inode bitmaps know. Behind the last inode of its
 //! group a bitmap is filled with ones; to believe a number that is too large takes what lies behind the tables for inodes.
 
-use fsmend_base::BlockNo;
+use fsmend_base::{BlockNo, width};
 use fsmend_device::Device;
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::GroupFlags;
@@ -79,7 +79,7 @@ fn all_are_in_use(
     let mut all = true;
     for block in [block_of(low)?, block_of(high - 1)?] {
         let bytes = read_blocks(device, geometry, BlockNo(block), 1)?;
-        all &= bytes.chunks_exact(size as usize).all(is_in_use);
+        all &= bytes.chunks_exact(width::index(size)).all(is_in_use);
     }
     Some(all)
 }

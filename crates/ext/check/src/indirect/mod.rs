@@ -2,7 +2,7 @@
 //! Indirect block maps: inspection of one inode's map.
 //!
 //! `i_block` holds 12 pointers to data blocks, then one each to an indirect, a double and a triple indirect block.
-//! Pointers that make no sense are cleared one by one, and so are one or two behind the end of a file whose space in use is accounted for without
+//! Invalid pointers are cleared one by one, and so are one or two behind the end of a file whose space in use is accounted for without
 //! them. Where wrong ones are many, and more than the others, the map is taken for something
 //! else altogether, unless the others are all the blocks that the file has in use.
 
@@ -10,7 +10,7 @@ pub(crate) mod problems;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::BlockNo;
+use fsmend_base::{BlockNo, width};
 use fsmend_engine::{Layer, Problem};
 use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::inode::InodeFlags;
@@ -76,7 +76,7 @@ pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
 
 /// Levels of indirection under a word of `i_block`.
 fn levels_of(index: usize) -> u32 {
-    index.saturating_sub(DIRECT - 1) as u32
+    width::len_u32(index.saturating_sub(DIRECT - 1))
 }
 
 /// Where the file ends by its size, and how many blocks it has in use by its own count, attributes left out. `None` where one of them tells nothing: what
@@ -191,7 +191,7 @@ impl Walk {
         let level = u8::try_from(levels).ok()?;
         let roots = [0, 1, 2].map(|tree| subject.raw.block_word(DIRECT + tree));
         let found = subject.fs.detached_map_block(subject.inode, level, roots)?;
-        (!self.map.map_blocks.contains(&found.0)).then_some(found.0 as u32)
+        u32::try_from(found.0).ok().filter(|_| !self.map.map_blocks.contains(&found.0))
     }
 
     /// Follows a pointer to an indirect block; `false` when it has to be cleared.
@@ -299,7 +299,7 @@ impl Walk {
             subject.raise(problem);
         }
         let seed = fs.geometry.checksum_seed;
-        let right = IndirectHeader::new(seed, block, subject.inode, levels as u8);
+        let right = IndirectHeader::new(seed, block, subject.inode, width::low_u8(u64::from(levels)));
         if header == right {
             return Backpointer::Right;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fields that stand for themselves: times, flags without a meaning here, fields that have to be zero.
 
+use fsmend_base::width;
 use fsmend_engine::{Row, Value};
 use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::inode::{BASE_INODE_SIZE, InodeFlags, mode};
@@ -27,7 +28,7 @@ pub(crate) fn orphan_remains(subject: &mut Subject<'_, '_>) {
     let problem = subject.problem(&ORPHAN_REMAINS).stored(dtime);
     subject.raise(problem);
     let in_use = subject.raw.i_links_count.get() != 0;
-    subject.raw.i_dtime.set(if in_use { 0 } else { subject.fs.now as u32 });
+    subject.raw.i_dtime.set(if in_use { 0 } else { width::low_u32(subject.fs.now) });
 }
 
 /// Without a clock, small deletion times are just that.
@@ -45,7 +46,7 @@ pub(crate) fn free_inode(subject: &mut Subject<'_, '_>) {
     if subject.raw.i_dtime.get() == 0 && mode != 0 {
         let problem = subject.problem(&DELETION_TIME_MISSING).stored(Value::Text(format!("{mode:#o}")));
         subject.raise(problem);
-        subject.raw.i_dtime.set(subject.fs.now as u32);
+        subject.raw.i_dtime.set(width::low_u32(subject.fs.now));
     }
 }
 

@@ -409,7 +409,7 @@ problem_rows! {
     MAP_CROWDED = "ext.inode.map-crowded" {
         severity: Major, evidence: Cross, preen: false,
         message: "{inode} shares more blocks with other files than there are free blocks to copy them to",
-        meaning: "Many files claim the same blocks, or one file claims more blocks than there are. The image is crafted, or one inode was copied over many others. Not every file can get its own copy.",
+        meaning: "Many files claim the same blocks, or one file claims more blocks than there are. The image was crafted, or one inode was copied over many others. There is no space for a copy for every file.",
         repair: "The inode is cleared and the names that point to it are removed. The first files that claim the blocks keep them.",
         loss: "The file.",
         peers: [0x011002],

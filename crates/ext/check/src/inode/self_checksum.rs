@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The checksum of an inode record, and what it says together with the fields: intact, stale, or garbage.
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::Value;
 use fsmend_ext_format::checksum::{self, Checked};
 use fsmend_ext_format::extent::ExtentHeader;
@@ -71,14 +71,14 @@ fn neighbours_are_wrong(subject: &Subject<'_, '_>) -> bool {
     let block_size = u64::from(geometry.block_size);
     let Some(offset) = fs.inode_offset(subject.inode) else { return false };
     let Ok(block) = fs.read_block(BlockNo(offset / block_size)) else { return false };
-    let before = (offset % block_size / size) as u32;
+    let before = width::low_u32(offset % block_size / size);
     let first = subject.inode.0.saturating_sub(before);
     let wrong = |(index, record): (usize, &[u8])| {
-        let inode = InodeNo(first.saturating_add(index as u32));
+        let inode = InodeNo(first.saturating_add(width::len_u32(index)));
         let checked = checksum::inode(geometry.checksum_seed, inode, record);
         record.iter().any(|byte| *byte != 0) && checked.is_some_and(|checked| !checked.is_right())
     };
-    let records = block.chunks_exact(size as usize);
+    let records = block.chunks_exact(width::index(size));
     let all = records.len();
     records.enumerate().filter(|record| wrong(*record)).count() > all / 2
 }

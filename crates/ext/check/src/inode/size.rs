@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Size and space of an inode against what its map holds.
 
+use fsmend_base::width;
 use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::inode::special::RESIZE;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode};
@@ -142,9 +143,9 @@ pub(crate) fn inspect_sectors(subject: &mut Subject<'_, '_>, clusters: u64) -> b
     }
     let problem = subject.problem(&SECTORS_WRONG).stored(stored).observed(right);
     subject.raise(problem);
-    subject.raw.i_blocks_lo.set(right as u32);
+    subject.raw.i_blocks_lo.set(width::low_u32(right));
     if huge_file {
-        subject.raw.i_blocks_high.set((right >> 32) as u16);
+        subject.raw.i_blocks_high.set(width::low_u16(right >> 32));
     }
     true
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_ext_format::directory::file_type_of_mode;
 use fsmend_ext_format::fast_commit::Change;
 use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
@@ -68,10 +68,10 @@ impl Touched {
             }
             self.runs.remove(&run.logical);
             if run.logical < start {
-                self.runs.insert(run.logical, MapRun { count: (start - run.logical) as u32, ..run });
+                self.runs.insert(run.logical, MapRun { count: width::low_u32(start - run.logical), ..run });
             }
             if run_end > end {
-                let rest = extents::skip(run, (end - run.logical) as u32);
+                let rest = extents::skip(run, width::low_u32(end - run.logical));
                 self.runs.insert(rest.logical, rest);
             }
         }
@@ -248,7 +248,7 @@ impl<'a, 'd> Changes<'a, 'd> {
         file.remapped = true;
         let grown = file.raw().size().max((logical + 1) * size);
         file.edit(|raw| {
-            raw.i_size_lo = U32::new(grown as u32);
+            raw.i_size_lo = U32::new(width::low_u32(grown));
             raw.i_size_high = U32::new((grown >> 32) as u32);
         });
         Ok(block)
@@ -302,7 +302,7 @@ impl<'a, 'd> Changes<'a, 'd> {
             for block in &file.old.map_blocks {
                 self.overlay.mark_blocks(*block, 1, false)?;
             }
-            raw.i_dtime = U32::new(self.now as u32);
+            raw.i_dtime = U32::new(width::low_u32(self.now));
         } else if file.remapped && !is_mapped(&raw) {
             for block in &file.old.map_blocks {
                 self.overlay.mark_blocks(*block, 1, false)?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writing a file's map anew on an overlay, after a fast commit or the release of an orphan changed it.
+//! Rewriting a file's map on an overlay, after a fast commit or the release of an orphan changed it.
 //!
 //! The tree has as few levels as it needs; nodes of the old tree are used again first. A map that no tree can hold is left alone
 //! ([`EditError::Impossible`]).
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::EXTENT_MAGIC;
 use fsmend_ext_format::inode::{InodeFlags, RawInode};
@@ -45,7 +45,7 @@ pub(crate) fn rewrite(
         let mut above = Vec::new();
         for (chunk, node) in entries.chunks(per_node).zip(free.by_ref().take(*count)) {
             let mut block = vec![0; overlay.geometry.block_size as usize];
-            fill(&mut block, depth as u16, per_node, chunk);
+            fill(&mut block, width::len_u16(depth), per_node, chunk);
             close(&mut block, per_node, seed, has_checksum);
             overlay.put(node, block);
             above.push(index(&chunk[0], node));
@@ -53,7 +53,7 @@ pub(crate) fn rewrite(
         entries = above;
     }
     let mut root = [0; 60];
-    fill(&mut root, levels.len() as u16, ROOT_ENTRIES, &entries);
+    fill(&mut root, width::len_u16(levels.len()), ROOT_ENTRIES, &entries);
     raw.i_block = root;
     raw.set_flag(InodeFlags::EXTENTS);
     count_blocks(overlay, raw, runs, nodes.len() as u64);
@@ -118,7 +118,7 @@ fn fill(node: &mut [u8], depth: u16, max: usize, entries: &[[u8; ENTRY]]) {
     for (place, entry) in node[ENTRY..].chunks_exact_mut(ENTRY).zip(entries) {
         place.copy_from_slice(entry);
     }
-    let header = [EXTENT_MAGIC, entries.len() as u16, max as u16, depth];
+    let header = [EXTENT_MAGIC, width::len_u16(entries.len()), width::len_u16(max), depth];
     for (place, word) in node.chunks_exact_mut(2).zip(header) {
         place.copy_from_slice(&word.to_le_bytes());
     }
@@ -134,10 +134,10 @@ fn close(node: &mut [u8], per_leaf: usize, seed: u32, has_checksum: bool) {
 fn entry(run: &MapRun) -> [u8; ENTRY] {
     let length = run.count + if run.unwritten { LEN_MAX } else { 0 };
     let mut bytes = [0; ENTRY];
-    bytes[..4].copy_from_slice(&(run.logical as u32).to_le_bytes());
-    bytes[4..6].copy_from_slice(&(length as u16).to_le_bytes());
-    bytes[6..8].copy_from_slice(&((run.physical >> 32) as u16).to_le_bytes());
-    bytes[8..].copy_from_slice(&(run.physical as u32).to_le_bytes());
+    bytes[..4].copy_from_slice(&width::low_u32(run.logical).to_le_bytes());
+    bytes[4..6].copy_from_slice(&width::low_u16(u64::from(length)).to_le_bytes());
+    bytes[6..8].copy_from_slice(&width::low_u16(run.physical >> 32).to_le_bytes());
+    bytes[8..].copy_from_slice(&width::low_u32(run.physical).to_le_bytes());
     bytes
 }
 
@@ -145,8 +145,8 @@ fn entry(run: &MapRun) -> [u8; ENTRY] {
 fn index(first: &[u8; ENTRY], node: u64) -> [u8; ENTRY] {
     let mut bytes = [0; ENTRY];
     bytes[..4].copy_from_slice(&first[..4]);
-    bytes[4..8].copy_from_slice(&(node as u32).to_le_bytes());
-    bytes[8..10].copy_from_slice(&((node >> 32) as u16).to_le_bytes());
+    bytes[4..8].copy_from_slice(&width::low_u32(node).to_le_bytes());
+    bytes[8..10].copy_from_slice(&width::low_u16(node >> 32).to_le_bytes());
     bytes
 }
 
@@ -168,6 +168,6 @@ pub(crate) fn count_blocks(overlay: &ReplayOverlay<'_>, raw: &mut RawInode, runs
     let units =
         if raw.has_flag(InodeFlags::HUGE_FILE) { 1 } else { u64::from(overlay.geometry.block_size / 512) };
     let stored = blocks.saturating_mul(units);
-    raw.i_blocks_lo = U32::new(stored as u32);
-    raw.i_blocks_high = U16::new((stored >> 32) as u16);
+    raw.i_blocks_lo = U32::new(width::low_u32(stored));
+    raw.i_blocks_high = U16::new(width::low_u16(stored >> 32));
 }

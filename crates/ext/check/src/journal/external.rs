@@ -26,7 +26,7 @@ pub(crate) fn open<'d>(
         return Err(Refusal {
             code: "external-journal-missing",
             message: format!("the file system has its journal on another device, the one with UUID {uuid}"),
-            hint: "Attach that device, name it or an image of it with -j, or check with --no-replay"
+            hint: "Attach that device, pass it or an image of it with -j, or check with --no-replay"
                 .to_owned(),
         });
     };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The blocks of the journal, wherever they lie: in a file of the file system, or on a device of their own.
 
+use fsmend_base::width;
 use fsmend_device::{Device, ReadError, ReadErrorKind};
 
 use super::map::FileMap;
@@ -79,7 +80,7 @@ impl<'d> Log<'d> {
     pub fn read_stretch(&self, index: u64, most: u64, bytes: &mut Vec<u8>) -> Result<(), ReadError> {
         let size = u64::from(self.block_size);
         if let Some((place, left)) = self.stretch(index) {
-            bytes.resize((left.min(most) * size) as usize, 0);
+            bytes.resize(width::index(left.min(most) * size), 0);
             if self.device.read_at(place.saturating_mul(size), bytes).is_ok() {
                 return Ok(());
             }

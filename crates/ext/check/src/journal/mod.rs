@@ -189,7 +189,7 @@ impl Examination<'_, '_> {
                     && self.has_journal()
                     && (replay || self.is_at_rest()) =>
             {
-                self.reset(log, "it names features or a version that make no sense");
+                self.reset(log, "its version or its features are invalid");
             }
             // The file system was left cleanly: nothing in the journal is needed, whatever its format is. A check does not judge what it
             // does not know; a repair has to leave a journal that can be used.

@@ -3,7 +3,7 @@
 //!
 //! Indexed directories keep their index: a name goes into the leaf that its hash belongs to, or nowhere.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::directory::{
     ENTRY_HEADER_LEN, Entries, EntryHeader, EntryLayout, entries_len, file_type, has_file_types,
@@ -220,7 +220,7 @@ fn insert(bytes: &mut [u8], layout: EntryLayout, first: bool, new: &Name<'_>) ->
     let record = EntryHeader {
         inode: new.inode,
         rec_len: header.rec_len - kept,
-        name_len: new.name.len() as u8,
+        name_len: width::len_u8(new.name.len()),
         file_type: new.file_type,
     };
     record.store(bytes, at, layout);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finding the journal in the file system: its inode, or the copy of its block list in the superblock.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_device::ReadError;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
@@ -82,7 +82,8 @@ fn mend(overlay: &mut ReplayOverlay<'_>, backup: &RawInode, log: &Log<'_>) {
     raw.i_flags = backup.i_flags;
     raw.i_block = backup.i_block;
     (raw.i_size_lo, raw.i_size_high) = (backup.i_size_lo, backup.i_size_high);
-    (raw.i_blocks_lo, raw.i_blocks_high) = (U32::new(sectors as u32), U16::new((sectors >> 32) as u16));
+    (raw.i_blocks_lo, raw.i_blocks_high) =
+        (U32::new(width::low_u32(sectors)), U16::new(width::low_u16(sectors >> 32)));
     (raw.i_file_acl_lo, raw.i_file_acl_high) = (U32::new(0), U16::new(0));
     raw.i_dtime = U32::new(0);
     raw.store(&mut record);

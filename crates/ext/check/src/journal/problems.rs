@@ -144,7 +144,7 @@ problem_rows! {
         severity: Critical, evidence: Local, preen: false,
         message: "journal block {stored} cannot be read ({why}); the journal cannot be replayed completely",
         meaning: "The device returned a read error for a block of the journal. Its contents are not known.",
-        repair: "None while the device does not return the block. Copy the device to a good one first.",
+        repair: "None while the block cannot be read. Copy the device to a good one first.",
         loss: "Changes that are only in the journal.",
         peers: [],
     }
@@ -223,7 +223,7 @@ problem_rows! {
     /// Fast commits in a journal without room for them.
     NO_ROOM_FOR_FAST_COMMITS = "ext.journal.no-room-for-fast-commits" {
         severity: Major, evidence: Cross, preen: true,
-        message: "the journal is too short for the fast_commit feature: {stored} blocks, {observed} needed",
+        message: "the journal is too short for the fast_commit feature: {stored:block:blocks}, {observed} needed",
         meaning: "The feature reserves blocks at the end of the journal, and the rest must be long enough for a log. The kernel refuses to mount the file system.",
         repair: "The fast_commit feature is cleared.",
         loss: "Nothing.",

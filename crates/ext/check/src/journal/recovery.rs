@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use fsmend_device::ReadError;
 use fsmend_ext_format::journal::{
-    COMMIT_CHECKSUM_CRC32, JournalBlockType, LogFormat, RawCommit, RawJournalHeader, crc32_be, feature,
-    tag_flag,
+    COMMIT_CHECKSUM_CRC32, JournalBlockType, JournalCompat, JournalIncompat, LogFormat, RawCommit,
+    RawJournalHeader, TagFlags, crc32_be,
 };
 
 use super::log::Log;
@@ -143,7 +143,7 @@ enum Next {
 
 /// Whether sequence number `a` is `b` or later (they wrap).
 fn is_at_least(a: u32, b: u32) -> bool {
-    a.wrapping_sub(b) as i32 >= 0
+    a.wrapping_sub(b).cast_signed() >= 0
 }
 
 impl Run<'_, '_> {
@@ -211,7 +211,7 @@ impl Run<'_, '_> {
         }
         let tags = self.format.tags(block);
         let summed =
-            pass == Pass::Scan && self.bounds.raw.has_compat(feature::COMPAT_CHECKSUM) && self.end.is_none();
+            pass == Pass::Scan && self.bounds.raw.has_compat(JournalCompat::CHECKSUM) && self.end.is_none();
         if summed {
             cursor.crc = crc32_be(cursor.crc, block);
         }
@@ -221,7 +221,7 @@ impl Run<'_, '_> {
                 cursor.crc = crc32_be(cursor.crc, &self.read(place)?);
             }
             if pass == Pass::Replay && !self.is_revoked(tag.block, cursor.sequence) {
-                let source = Source { journal_block: place, escaped: tag.flags & tag_flag::ESCAPE != 0 };
+                let source = Source { journal_block: place, escaped: tag.flags.contains(TagFlags::ESCAPE) };
                 self.replay(tag, cursor.sequence, source);
             }
         }
@@ -262,11 +262,11 @@ impl Run<'_, '_> {
                     return self.suspicious_commit(cursor, time);
                 }
                 self.end.get_or_insert(cursor.sequence);
-                if !self.bounds.raw.has_incompat(feature::ASYNC_COMMIT) {
+                if !self.bounds.raw.has_incompat(JournalIncompat::ASYNC_COMMIT) {
                     self.found.failed_commit = Some(cursor.sequence);
                     return Ok(Next::End);
                 }
-            } else if let (Some(end), true) = (self.end, self.bounds.raw.has_compat(feature::COMPAT_CHECKSUM))
+            } else if let (Some(end), true) = (self.end, self.bounds.raw.has_compat(JournalCompat::CHECKSUM))
             {
                 // A good transaction behind a bad one: it was no interrupted commit.
                 self.found.failed_commit = Some(end);
@@ -287,7 +287,7 @@ impl Run<'_, '_> {
 
     fn commit_fits(&self, cursor: &Cursor, block: &[u8]) -> bool {
         let Some(commit) = RawCommit::of(block) else { return false };
-        if self.bounds.raw.has_compat(feature::COMPAT_CHECKSUM) && self.end.is_none() {
+        if self.bounds.raw.has_compat(JournalCompat::CHECKSUM) && self.end.is_none() {
             let stored = commit.h_chksum[0].get();
             let kind = (commit.h_chksum_type, commit.h_chksum_size);
             return (kind == (COMMIT_CHECKSUM_CRC32, 4) && stored == cursor.crc)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A new journal in the place of one that could not be used, and the copy of its block list in the superblock.
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_ext_format::features::Compat;
 use fsmend_ext_format::inode::{InodeFlags, RawInode, special};
 use fsmend_ext_format::superblock::RawSuperblock;
@@ -45,13 +45,13 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
     };
     // What lay in these blocks before may look like a log: the new one counts from a number that cannot be guessed.
     let seed = context.fs.superblock.s_hash_seed.as_bytes().to_vec();
-    let sequence = fsmend_ext_format::checksum::crc32c(context.fs.now as u32, &seed);
+    let sequence = fsmend_ext_format::checksum::crc32c(width::low_u32(context.fs.now), &seed);
     let uuid = context.fs.superblock.s_uuid;
     if let (Some(&head), Some(raw)) =
         (places.first(), fresh(places.len() as u64, context.fs.geometry.block_size, uuid, sequence))
     {
         let mut contents = raw.as_bytes().to_vec();
-        contents.resize(block_size as usize, 0);
+        contents.resize(width::index(block_size), 0);
         context.write_block(BlockNo(head), &contents);
     }
     let raw = &mut context.fs.superblock;

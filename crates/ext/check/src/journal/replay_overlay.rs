@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_device::{Device, ReadError, ReadErrorKind, Request, coalesce};
 use fsmend_engine::repair::Changes;
 use fsmend_ext_format::checksum;
@@ -126,7 +126,7 @@ impl<'d> ReplayOverlay<'d> {
 
     fn superblock_place(&self) -> (u64, usize) {
         let size = u64::from(self.geometry.block_size);
-        (SUPERBLOCK_OFFSET / size, (SUPERBLOCK_OFFSET % size) as usize)
+        (SUPERBLOCK_OFFSET / size, width::index(SUPERBLOCK_OFFSET % size))
     }
 
     /// The primary superblock as it stands; the settled one where the primary is lost.
@@ -220,7 +220,7 @@ impl<'d> ReplayOverlay<'d> {
         let checked =
             checksum::group_desc(geometry.features, geometry.checksum_seed, &geometry.uuid, group, place);
         if let Some(checked) = checked {
-            place[0x1E..0x20].copy_from_slice(&(checked.computed as u16).to_le_bytes());
+            place[0x1E..0x20].copy_from_slice(&width::low_u16(u64::from(checked.computed)).to_le_bytes());
         }
         self.put(block, contents);
         Ok(())
@@ -233,7 +233,7 @@ impl<'d> ReplayOverlay<'d> {
         let byte = u64::from(index) * u64::from(self.geometry.inode_size);
         let size = u64::from(self.geometry.block_size);
         let block = table.checked_add(byte / size).filter(|_| table != 0).ok_or(EditError::Impossible)?;
-        Ok((block, (byte % size) as usize))
+        Ok((block, width::index(byte % size)))
     }
 
     /// The record of `inode`.
@@ -263,7 +263,7 @@ impl<'d> ReplayOverlay<'d> {
     fn cluster_place(&self, block: u64) -> Result<(GroupNo, u32), EditError> {
         let group = self.geometry.group_of_block(BlockNo(block)).ok_or(EditError::Impossible)?;
         let within = block - self.geometry.group_first_block(group);
-        Ok((group, (within / u64::from(self.geometry.cluster_blocks)) as u32))
+        Ok((group, width::low_u32(within / u64::from(self.geometry.cluster_blocks))))
     }
 
     /// Marks the clusters of `count` blocks from `start` in use or free, with the counts of their groups. Tells how
@@ -292,7 +292,7 @@ impl<'d> ReplayOverlay<'d> {
         let desc = self.parsed_desc(group)?;
         let mut bitmap = self.block_bitmap(group, &desc)?;
         let (first, last) = (self.cluster_place(start)?.1, self.cluster_place(end - 1)?.1);
-        let changed = (first..=last).filter(|bit| set_bit(&mut bitmap, *bit, in_use)).count() as u32;
+        let changed = width::len_u32((first..=last).filter(|bit| set_bit(&mut bitmap, *bit, in_use)).count());
         if changed == 0 {
             return Ok(0);
         }
@@ -335,7 +335,8 @@ impl<'d> ReplayOverlay<'d> {
             let bitmap = self.block_bitmap(group, &desc)?;
             let blocks = self.geometry.group_blocks(group);
             let cluster = u64::from(self.geometry.cluster_blocks);
-            let free = (0..blocks.count.div_ceil(cluster)).find(|bit| !get_bit(&bitmap, *bit as u32));
+            let free =
+                (0..blocks.count.div_ceil(cluster)).find(|bit| !get_bit(&bitmap, width::low_u32(*bit)));
             if let Some(bit) = free {
                 let block = blocks.start.0 + bit * cluster;
                 self.mark_blocks(block, 1, true)?;
@@ -396,7 +397,7 @@ impl<'d> ReplayOverlay<'d> {
         let mut mark = |start: u64, count: u64| {
             let end = start.saturating_add(count).min(blocks.start.0 + blocks.count);
             for block in start.max(blocks.start.0)..end {
-                set_bit(&mut bitmap, ((block - blocks.start.0) / cluster) as u32, true);
+                set_bit(&mut bitmap, width::low_u32((block - blocks.start.0) / cluster), true);
             }
         };
         let head = self.geometry.group_head(group);
@@ -409,7 +410,7 @@ impl<'d> ReplayOverlay<'d> {
             mark(desc.inode_bitmap, 1);
             mark(desc.inode_table, u64::from(self.geometry.inode_table_blocks()));
         }
-        (blocks.count.div_ceil(cluster) as u32..self.geometry.block_size * 8).for_each(|bit| {
+        (width::low_u32(blocks.count.div_ceil(cluster))..self.geometry.block_size * 8).for_each(|bit| {
             set_bit(&mut bitmap, bit, true);
         });
         Ok(bitmap)
@@ -417,7 +418,7 @@ impl<'d> ReplayOverlay<'d> {
 }
 
 fn halves(value: u32) -> (U16, U16) {
-    (U16::new(value as u16), U16::new((value >> 16) as u16))
+    (U16::new(width::low_u16(u64::from(value))), U16::new((value >> 16) as u16))
 }
 
 fn step(count: u32, up: bool) -> u32 {

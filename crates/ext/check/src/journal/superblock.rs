@@ -3,7 +3,8 @@
 
 use fsmend_device::ReadError;
 use fsmend_ext_format::journal::{
-    CHECKSUM_CRC32C, JOURNAL_BLOCKS_MIN, JOURNAL_MAGIC, JournalBlockType, RawJournalSuperblock, feature,
+    CHECKSUM_CRC32C, JOURNAL_BLOCKS_MIN, JOURNAL_MAGIC, JournalBlockType, JournalCompat, JournalIncompat,
+    RawJournalSuperblock,
 };
 use zerocopy::FromZeros;
 
@@ -104,7 +105,7 @@ pub(crate) fn load(log: &Log<'_>, block_size: u32) -> Loaded {
 /// Whether the superblock has a checksum, whatever version it says it is, and that is wrong: then what is unknown in it is
 /// damage, not a newer format.
 fn has_wrong_checksum(raw: &RawJournalSuperblock) -> bool {
-    let has_checksum = raw.s_feature_incompat.get() & (feature::CSUM_V2 | feature::CSUM_V3) != 0
+    let has_checksum = raw.incompat().intersects(JournalIncompat::CSUM_V2 | JournalIncompat::CSUM_V3)
         && raw.s_checksum_type == CHECKSUM_CRC32C;
     has_checksum && raw.s_checksum.get() != raw.computed_checksum()
 }
@@ -151,17 +152,18 @@ fn clear_v2_fields(raw: &mut RawJournalSuperblock) {
 }
 
 fn judge(raw: RawJournalSuperblock, had_v2_fields: bool, len: u64, block_size: u32) -> Loaded {
-    let unknown = (raw.s_feature_incompat.get() & !feature::INCOMPAT_KNOWN, raw.s_feature_ro_compat.get());
+    let unknown =
+        (raw.s_feature_incompat.get() & !JournalIncompat::all().bits(), raw.s_feature_ro_compat.get());
     if raw.is_version2() && unknown != (0, 0) {
         if has_wrong_checksum(&raw) {
             return Loaded::Damaged("its checksum is wrong");
         }
         return Loaded::UnknownFeatures(unknown.0, unknown.1);
     }
-    if raw.has_incompat(feature::CSUM_V2) && raw.has_incompat(feature::CSUM_V3) {
+    if raw.has_incompat(JournalIncompat::CSUM_V2) && raw.has_incompat(JournalIncompat::CSUM_V3) {
         return Loaded::Damaged("it has two types of checksums");
     }
-    if raw.has_csum() && raw.has_compat(feature::COMPAT_CHECKSUM) {
+    if raw.has_csum() && raw.has_compat(JournalCompat::CHECKSUM) {
         return Loaded::Damaged("it has two types of checksums");
     }
     if raw.has_csum() && raw.s_checksum_type != CHECKSUM_CRC32C {

@@ -18,7 +18,7 @@ use fsmend_ext_format::features::{Compat, Features, Incompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{GroupDesc, RawGroupDesc};
 use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
-use fsmend_ext_format::journal::{JOURNAL_MAGIC, LogFormat, RawJournalSuperblock, feature};
+use fsmend_ext_format::journal::{JOURNAL_MAGIC, JournalIncompat, LogFormat, RawJournalSuperblock};
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock};
 use zerocopy::byteorder::big_endian::U32 as Be32;
 use zerocopy::little_endian::{U16, U32};
@@ -132,7 +132,7 @@ impl World {
     pub fn dirty_journal(&mut self) -> LogFormat {
         self.journal(|raw| {
             raw.s_start = Be32::new(1);
-            raw.s_feature_incompat = Be32::new(feature::CSUM_V3);
+            raw.s_feature_incompat = Be32::new(JournalIncompat::CSUM_V3.bits());
         });
         self.dirty_format()
     }

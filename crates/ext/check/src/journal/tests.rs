@@ -8,7 +8,7 @@ use fsmend_engine::Findings;
 use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
-use fsmend_ext_format::journal::feature;
+use fsmend_ext_format::journal::JournalIncompat;
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock};
 use zerocopy::byteorder::big_endian::U32 as Be32;
 use zerocopy::little_endian::{U16, U32};
@@ -76,11 +76,15 @@ fn journal_superblocks() {
         ("a log that begins too close to its end", |raw| raw.s_first = Be32::new(0x41)),
         ("a log that begins with the superblock", |raw| raw.s_first = Be32::new(0)),
         ("kind", |raw| raw.s_header.h_blocktype = Be32::new(1)),
-        ("two checksums", |raw| raw.s_feature_incompat = Be32::new(feature::CSUM_V2 | feature::CSUM_V3)),
+        ("two checksums", |raw| {
+            raw.s_feature_incompat = Be32::new((JournalIncompat::CSUM_V2 | JournalIncompat::CSUM_V3).bits())
+        }),
         ("block size", |raw| raw.s_blocksize = Be32::new(4096)),
         ("length", |raw| raw.s_maxlen = Be32::new(u32::MAX)),
         ("start", |raw| raw.s_start = Be32::new(5000)),
-        ("no room beside fast commits", |raw| raw.s_feature_incompat = Be32::new(feature::FAST_COMMIT)),
+        ("no room beside fast commits", |raw| {
+            raw.s_feature_incompat = Be32::new(JournalIncompat::FAST_COMMIT.bits())
+        }),
     ];
     for (what, damage) in damages {
         let mut world = World::new(Incompat::empty());
@@ -242,7 +246,7 @@ fn fast_commits_need_room_behind_the_log() {
     let superblock = RawSuperblock::read_from_bytes(&written(&outcome.changes)[&1]).unwrap();
     assert!(!superblock.features().has_compat(Compat::FAST_COMMIT), "the feature goes");
     assert_raised(&examined(0, 0).1, &[&NO_ROOM_FOR_FAST_COMMITS]);
-    assert_raised(&examined(feature::FAST_COMMIT, 177).1, &[&SUPERBLOCK_BAD]);
+    assert_raised(&examined(JournalIncompat::FAST_COMMIT.bits(), 177).1, &[&SUPERBLOCK_BAD]);
 }
 
 #[test]
@@ -413,7 +417,7 @@ fn with_fast_commits(records: &[Vec<u8>], damage: bool) -> World {
         raw.s_start = Be32::new(1);
         raw.s_maxlen = Be32::new(1100);
         raw.s_num_fc_blocks = Be32::new(60);
-        raw.s_feature_incompat = Be32::new(feature::CSUM_V3 | feature::FAST_COMMIT);
+        raw.s_feature_incompat = Be32::new((JournalIncompat::CSUM_V3 | JournalIncompat::FAST_COMMIT).bits());
     });
     let format = world.dirty_format();
     world.transaction(format, 1, 7, &[(50, 0xAA)]);
@@ -470,7 +474,7 @@ fn a_commit_block_whose_second_sector_was_never_written_counts() {
     let format = world.dirty_format();
     world.journal(|raw| {
         raw.s_start = Be32::new(1);
-        raw.s_feature_incompat = Be32::new(feature::CSUM_V3);
+        raw.s_feature_incompat = Be32::new(JournalIncompat::CSUM_V3.bits());
     });
     world.transaction(format, 1, 7, &[(50, 0xAA)]);
     world.bytes(JOURNAL + 3, 512, &[0x5A; 512]);

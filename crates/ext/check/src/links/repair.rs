@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Link counts as they have to be: worked out group by group, side by side.
 
+use fsmend_base::width;
 use fsmend_engine::Part;
 use fsmend_engine::crosscheck::links::{WrongCount, wrong_of_chunk};
 use fsmend_engine::inodes::{InodeFact, Kind};
@@ -87,7 +88,8 @@ fn settle(fs: &Fs<'_>, wrong: &WrongCount) -> Settled {
         let goes = fact.kind() != Kind::Directory && is_empty(&record);
         return if goes { Settled::Freed(quota::owner_of(&raw)) } else { Settled::Left };
     }
-    let count = if is_saturated(fact, observed) { 1 } else { observed.min(u64::from(LINKS_MAX)) } as u16;
+    let count =
+        width::low_u16(if is_saturated(fact, observed) { 1 } else { observed.min(u64::from(LINKS_MAX)) });
     if raw.i_links_count.get() == count {
         return Settled::Counted(count, None);
     }

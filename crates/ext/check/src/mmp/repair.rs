@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The MMP block set up anew, and held while a repair is being written.
+//! The MMP block initialised again, and held while a repair is being written.
 
 use fsmend_base::{BlockNo, BlockRange};
 use fsmend_device::Device;

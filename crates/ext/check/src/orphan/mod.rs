@@ -15,7 +15,7 @@ mod trim;
 
 use std::collections::BTreeSet;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_engine::repair::Changes;
@@ -220,7 +220,7 @@ fn close(release: Release<'_, '_>, head: InodeNo, file_is_clean: bool) -> Orphan
 
 fn add_free(raw: &mut RawSuperblock, blocks: u64, inodes: u32) {
     let free = raw.free_blocks_count().saturating_add(blocks);
-    raw.s_free_blocks_count_lo = U32::new(free as u32);
+    raw.s_free_blocks_count_lo = U32::new(width::low_u32(free));
     if raw.features().has_incompat(Incompat::BIT64) {
         raw.s_free_blocks_count_hi = U32::new((free >> 32) as u32);
     }

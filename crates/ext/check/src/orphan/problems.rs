@@ -7,7 +7,7 @@ problem_rows! {
     /// Orphans after a crash.
     WAITING = "ext.orphan.waiting" {
         severity: Note, evidence: Local, preen: true,
-        message: "{stored} deleted or truncated files were still open when the system stopped; they are checked as released",
+        message: "{stored:deleted or truncated file was:deleted or truncated files were} still open when the system stopped; checked as released",
         meaning: "A file that is deleted or truncated while open stays until it is closed. After a crash, the next mount finishes the operation.",
         repair: "Deleted files are freed. Truncated files are cut to i_size.",
         loss: "Nothing that was not already deleted.",
@@ -16,7 +16,7 @@ problem_rows! {
     /// Orphans in a file system that was left cleanly.
     UNRELEASED = "ext.orphan.unreleased" {
         severity: Minor, evidence: Cross, preen: true,
-        message: "{stored} deleted or truncated files are not released, but the file system was unmounted cleanly",
+        message: "{stored:deleted or truncated file is:deleted or truncated files are} not released, but the file system was unmounted cleanly",
         meaning: "Files that are deleted or truncated while open are recorded until they are released. The unmount should have released them.",
         repair: "Deleted files are freed. Truncated files are cut to i_size.",
         loss: "Nothing that was not already deleted.",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The release of one orphan: a deleted file is freed, a truncated one is cut to its size.
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
 use fsmend_ext_format::checksum;
@@ -155,7 +155,7 @@ impl<'a, 'd> Release<'a, 'd> {
         self.orphans.used.charge(owner, bytes_of(&self.fs.geometry, raw));
         let is_directory = raw.file_type() == mode::DIRECTORY;
         self.freed_inodes += u32::from(self.overlay.mark_inode(inode, false, is_directory)?);
-        raw.i_dtime = U32::new(self.fs.now as u32);
+        raw.i_dtime = U32::new(width::low_u32(self.fs.now));
         Ok(())
     }
 
@@ -212,7 +212,7 @@ impl<'a, 'd> Release<'a, 'd> {
         let Some(run) = run.filter(|_| is_plain && within > 0) else { return Ok(()) };
         let block = run.physical + (last - run.logical);
         let mut contents = self.overlay.read(block)?;
-        let Some(tail) = contents.get_mut(within as usize..) else { return Ok(()) };
+        let Some(tail) = contents.get_mut(width::index(within)..) else { return Ok(()) };
         if tail.iter().any(|byte| *byte != 0) {
             tail.fill(0);
             self.overlay.put(block, contents);
@@ -275,7 +275,7 @@ fn has_map(raw: &RawInode) -> bool {
 fn split_at(runs: &[MapRun], end: u64) -> (Vec<MapRun>, Vec<MapRun>) {
     let (mut kept, mut cut) = (Vec::new(), Vec::new());
     for run in runs {
-        let before = end.saturating_sub(run.logical).min(u64::from(run.count)) as u32;
+        let before = width::low_u32(end.saturating_sub(run.logical).min(u64::from(run.count)));
         if before > 0 {
             kept.push(MapRun { count: before, ..*run });
         }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cutting a map that is damaged, or whose tree cannot be written anew, when an orphan is truncated to its size: what lies beyond is taken out of
+//! Cutting a map that is damaged, or whose tree cannot be rewritten, when an orphan is truncated to its size: what lies beyond is taken out of
 //! the map as it stands. The bitmaps are left to their own check.
 //!
 //! Bounded: only nodes that map blocks on both sides of the end are entered, and none twice.
 
 use std::collections::BTreeSet;
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::Findings;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::{
@@ -123,7 +123,7 @@ impl Trim<'_, '_, '_> {
     fn block_map(&mut self, raw: &mut RawInode) {
         let mut first = 0_u64;
         for index in 0..DIRECT_BLOCKS + 3 {
-            let levels = index.saturating_sub(DIRECT_BLOCKS - 1) as u32;
+            let levels = width::len_u32(index.saturating_sub(DIRECT_BLOCKS - 1));
             let next = first.saturating_add(self.span(levels));
             if first >= self.end {
                 raw.set_block_word(index, 0);

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::Findings;
 use fsmend_engine::claims::Claims;
@@ -101,7 +101,7 @@ impl<'s> Gatherer<'s> {
         let (mut held, room) = (0, found.room());
         let (mut walk, mut stack) =
             Walk::start(&items, WalkMode::Search, &fs.geometry, fast_path, &fs.metadata, claims);
-        for item in 0..items.len() as u32 {
+        for item in 0..width::len_u32(items.len()) {
             walk.take_contested(item, |_, unit| held += add(&mut units[item as usize], unit));
         }
         while !stack.is_empty() && held <= room && !cancel.load(Relaxed) {

@@ -7,7 +7,7 @@
 //! unit whose run of blocks reaches furthest beyond what is contested: a map that was damaged leads somewhere with all it has,
 //! while the right one goes on where the contested part begins and ends. Before that, a claim that size and space in use of its own file speak
 //! against ([`borne_out`](super::borne_out)) gives way to one that they do not. Then the file that was written last, for its
-//! contents are what lies there; then the one with the lower number. Nodes of maps are never kept: they are written anew, so that no
+//! contents are what lies there; then the one with the lower number. Nodes of maps are never kept: they are rewritten, so that no
 //! two maps are changed at the same place.
 
 use std::cmp::Reverse;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records of inodes in ascending order, read many at a time.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 
 use crate::Fs;
 
@@ -41,12 +41,12 @@ impl Records {
             }
         }
         let at = usize::try_from(offset.checked_sub(self.start)?).ok()?;
-        self.bytes.get(at..at + size as usize)
+        self.bytes.get(at..at + width::index(size))
     }
 
     fn fill(&mut self, fs: &Fs<'_>, offset: u64, len: u64) -> bool {
         self.start = offset;
-        self.bytes.resize(len as usize, 0);
+        self.bytes.resize(width::index(len), 0);
         let is_read = fs.device.read_at(offset, &mut self.bytes).is_ok();
         if !is_read {
             self.bytes.clear();

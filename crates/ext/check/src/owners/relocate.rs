@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::Problem;
 use fsmend_engine::inodes::Kind;
 use fsmend_ext_format::checksum;
@@ -395,7 +395,7 @@ impl Relocation<'_, '_> {
         found.translator = to.map(|to| to.0);
         let mut raw = found.raw();
         // File systems of the Hurd count their blocks in 32 bits.
-        raw.i_version.set(to.map_or(0, |to| to.0 as u32));
+        raw.i_version.set(to.map_or(0, |to| width::low_u32(to.0)));
         raw.store(&mut found.record);
         self.context.write_inode(self.inode, &mut found.record);
     }

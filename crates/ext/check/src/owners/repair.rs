@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::Findings;
 use fsmend_engine::crosscheck::links::LinkRules;
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
@@ -163,9 +163,9 @@ fn redirect_attributes(context: &RepairContext<'_>, moved: &BTreeMap<u64, u64>) 
                 continue;
             };
             context.amend_inode(inode, |raw| {
-                raw.i_file_acl_lo.set(*to as u32);
+                raw.i_file_acl_lo.set(width::low_u32(*to));
                 if wide {
-                    raw.i_file_acl_high.set((*to >> 32) as u16);
+                    raw.i_file_acl_high.set(width::low_u16(*to >> 32));
                 }
             });
         }

@@ -9,7 +9,7 @@ mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_device::ReadError;
 use fsmend_engine::Findings;
 use fsmend_engine::problem::Problem;
@@ -198,7 +198,7 @@ impl<'d> QuotaFile<'d> {
             return Err(format!("its block {index} is a hole"));
         };
         let contents = self.overlay.read(place).map_err(|error: ReadError| error.to_string())?;
-        let within = (byte % size) as usize;
+        let within = width::index(byte % size);
         Ok(contents.get(within..within + QUOTA_BLOCK_SIZE).unwrap_or(&[]).to_vec())
     }
 

@@ -3,7 +3,7 @@
 
 mod window;
 
-use fsmend_base::BlockNo;
+use fsmend_base::{BlockNo, width};
 use fsmend_device::{BatchReader, ReadError, Request, coalesce};
 
 use crate::Fs;
@@ -83,7 +83,7 @@ pub fn read_within(
         for member in part.members.clone() {
             match &result {
                 Ok(bytes) => {
-                    let at = (singles[member].offset - part.request.offset) as usize;
+                    let at = width::index(singles[member].offset - part.request.offset);
                     visit(member, Ok(&bytes[at..at + size as usize]));
                 }
                 Err(_) => match fs.read_block(BlockNo(blocks[member])) {

@@ -9,6 +9,7 @@
 //! Source: Ma et al., "ffsck: The Fast File System Checker", §4.3.2; their layers are counted from the inode down, ours are the
 //! levels that the blocks themselves tell.
 
+use fsmend_base::width;
 use fsmend_ext_format::rext3::DIRECT_BLOCKS;
 
 use super::Regions;
@@ -81,9 +82,9 @@ pub fn end(file: &FileFact, own: &[IndirectFact], pointers: u64) -> Option<u64> 
     let Some(last) = file.trees.iter().rposition(|block| *block != 0) else {
         return Some(file.direct_end.into());
     };
-    let mut first = DIRECT_BLOCKS + (1..=last as u32).map(|level| pointers.pow(level)).sum::<u64>();
+    let mut first = DIRECT_BLOCKS + (1..=width::len_u32(last)).map(|level| pointers.pow(level)).sum::<u64>();
     let mut block = file.trees[last];
-    for level in (1..=last as u32 + 1).rev() {
+    for level in (1..=width::len_u32(last) + 1).rev() {
         let at = own.binary_search_by_key(&block, |fact| fact.block).ok()?;
         let fact = own.get(at).filter(|fact| u32::from(fact.level()) == level && fact.count() > 0)?;
         first += fact.last() * pointers.pow(level - 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the scan keeps of a file with indirect blocks, and of each indirect block, until both are compared.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_engine::budget::growing;
 
 use crate::fast::map::{Tally, WalkItem};
@@ -108,7 +108,7 @@ impl FileFact {
         Some(FileFact {
             inode: item.inode.0,
             charged_blocks: u32::try_from(item.charged_blocks).ok()?,
-            size: [item.size as u32, (item.size >> 32) as u32],
+            size: [width::low_u32(item.size), (item.size >> 32) as u32],
             xattr_block: u32::try_from(item.xattr_block).ok()?,
             trees: [12, 13, 14].map(|index| item.block_word(index)),
             reach: [u32::try_from(low).ok()?, u32::try_from(high).ok()?],

@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_ext_format::rext3::{DirectoryTail, HEADER_SIZE, IndirectHeader, LEVELS_MAX, directory_checksum};
 
 use crate::Fs;
@@ -66,7 +66,8 @@ impl Fs<'_> {
             let bytes = self.read_block(block).ok()?;
             IndirectHeader::parse(&bytes)?.is_right(seed, block).then_some(bytes)
         };
-        let mut own: Vec<u32> = self.naming(inode, Part::Map(level)).map(|block| block.0 as u32).collect();
+        let mut own: Vec<u32> =
+            self.naming(inode, Part::Map(level)).map(|block| width::low_u32(block.0)).collect();
         let root = usize::from(level).checked_sub(1).and_then(|index| roots.get(index)).copied();
         own.retain(|block| Some(*block) != root);
         for above in self.naming(inode, Part::Map(level + 1)) {

@@ -21,7 +21,7 @@ pub(crate) mod repair;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::{BlockNo, BlockRange, GroupNo};
+use fsmend_base::{BlockNo, BlockRange, GroupNo, width};
 use fsmend_engine::claims::SharedBitmap;
 use fsmend_ext_format::geometry::Geometry;
 
@@ -68,7 +68,7 @@ impl Regions {
     pub fn contain(&self, block: u64) -> bool {
         self.exist()
             && block.checked_sub(self.first_data_block).is_some_and(|within| {
-                let group = (within / self.blocks_per_group) as usize;
+                let group = width::index(within / self.blocks_per_group);
                 self.ranges.get(group).is_some_and(|range| range.contains(BlockNo(block)))
             })
     }
@@ -79,7 +79,7 @@ impl Regions {
             return false;
         }
         let group =
-            |block: u64| (block.saturating_sub(self.first_data_block) / self.blocks_per_group) as usize;
+            |block: u64| width::index(block.saturating_sub(self.first_data_block) / self.blocks_per_group);
         let end = start.saturating_add(count);
         let last = group(end - 1).min(self.ranges.len().saturating_sub(1));
         let ranges = self.ranges.get(group(start)..=last).unwrap_or_default();

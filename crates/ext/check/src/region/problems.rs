@@ -8,7 +8,7 @@ problem_rows! {
     DATA_INSIDE = "ext.region.data-inside" {
         severity: Major, evidence: Local, preen: false,
         message: "logical block {logical} of {inode} is at {stored}, inside an indirect region",
-        meaning: "Indirect regions hold indirect blocks and directory blocks, never data. The pointer is damaged, or a driver broke the rules of the format.",
+        meaning: "Indirect regions hold indirect blocks and directory blocks, never data. The pointer is damaged, or a driver violated the format.",
         repair: "If the block at that place belongs to another file, the pointer is cleared. Otherwise the data is moved out of the region.",
         loss: "That block of the file, if the pointer was wrong.",
         peers: [],
@@ -28,8 +28,8 @@ problem_rows! {
     MAP_OUTSIDE = "ext.region.map-outside" {
         severity: Major, evidence: Local, preen: false,
         message: "{block}, an indirect block of {inode}, is outside the indirect regions",
-        meaning: "The pointer to it is damaged, or a driver broke the rules of the format.",
-        repair: "If the block is marked as this file's, it is moved into a region. Otherwise the pointer is cleared and the file has a hole there.",
+        meaning: "The pointer to it is damaged, or a driver violated the format.",
+        repair: "If the block is marked as belonging to this file, it is moved into a region. Otherwise the pointer is cleared and the file has a hole there.",
         loss: "The blocks of the file that were mapped there, if the pointer was wrong.",
         peers: [],
     }
@@ -38,8 +38,8 @@ problem_rows! {
     DIRECTORY_OUTSIDE = "ext.region.directory-outside" {
         severity: Major, evidence: Local, preen: false,
         message: "logical block {logical} of directory {inode} is at {stored}, outside the indirect regions",
-        meaning: "The pointer to it is damaged, or a driver broke the rules of the format.",
-        repair: "If the block is marked as this directory's, it is moved into a region. Otherwise the pointer is cleared.",
+        meaning: "The pointer to it is damaged, or a driver violated the format.",
+        repair: "If the block is marked as belonging to this directory, it is moved into a region. Otherwise the pointer is cleared.",
         loss: "The names in that block, if the pointer was wrong.",
         peers: [],
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Free blocks and inodes for what a repair has to make anew: always the first free one from a goal on, so that the same
+//! Free blocks and inodes for what a repair has to recreate: always the first free one from a goal on, so that the same
 //! repair takes the same places at any number of threads.
 
 use std::ops::Range;

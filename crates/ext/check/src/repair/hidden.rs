@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files of the file system's own (journal, quota, orphan file), made anew: no name, one link, every block there.
+//! Files of the file system's own (journal, quota, orphan file), recreated: no name, one link, every block there.
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::inodes::{InodeFact, Kind, mark};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::EXTENT_MAGIC;
@@ -57,8 +57,8 @@ pub(crate) fn make(
     let unit = u64::from(context.fs.geometry.cluster_blocks);
     let blocks: u64 = pieces.iter().map(|piece| piece.1.next_multiple_of(unit)).sum();
     let sectors = (blocks + map_blocks * unit) * u64::from(context.fs.geometry.block_size / 512);
-    raw.i_blocks_lo.set(sectors as u32);
-    raw.i_blocks_high.set((sectors >> 32) as u16);
+    raw.i_blocks_lo.set(width::low_u32(sectors));
+    raw.i_blocks_high.set(width::low_u16(sectors >> 32));
     raw.store(&mut record);
     context.know_inode(inode, Kind::Regular);
     context.inodes.revise(inode, InodeFact::new(Kind::Regular, mark::RESERVED), 1);
@@ -89,7 +89,7 @@ fn new_inode(context: &RepairContext<'_>, size: u64, flags: InodeFlags) -> RawIn
     raw.i_links_count.set(1);
     raw.set_flags(flags);
     raw.set_size(size);
-    let now = context.fs.now as u32;
+    let now = width::low_u32(context.fs.now);
     for time in [&mut raw.i_atime, &mut raw.i_ctime, &mut raw.i_mtime, &mut raw.i_crtime] {
         time.set(now);
     }
@@ -138,7 +138,7 @@ fn extent_map(
     let mut extents = Vec::new();
     let mut logical = 0;
     for (start, count) in pieces {
-        for done in (0..*count).step_by(EXTENT_MAX as usize) {
+        for done in (0..*count).step_by(width::index(EXTENT_MAX)) {
             extents.push((logical, start + done, (count - done).min(EXTENT_MAX)));
             logical += (count - done).min(EXTENT_MAX);
         }
@@ -163,13 +163,13 @@ fn extent_map(
     }
     context.write_block(leaf, &node);
     fill_header(&mut root, ROOT_EXTENTS, 1, 1);
-    root[16..20].copy_from_slice(&(leaf.0 as u32).to_le_bytes());
-    root[20..22].copy_from_slice(&((leaf.0 >> 32) as u16).to_le_bytes());
+    root[16..20].copy_from_slice(&width::low_u32(leaf.0).to_le_bytes());
+    root[20..22].copy_from_slice(&width::low_u16(leaf.0 >> 32).to_le_bytes());
     Some((root, 1))
 }
 
 fn fill_header(node: &mut [u8], room: usize, entries: usize, depth: u16) {
-    let words = [EXTENT_MAGIC, entries as u16, room as u16, depth];
+    let words = [EXTENT_MAGIC, width::len_u16(entries), width::len_u16(room), depth];
     for (place, word) in node.chunks_exact_mut(2).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
     }
@@ -178,10 +178,10 @@ fn fill_header(node: &mut [u8], room: usize, entries: usize, depth: u16) {
 fn fill_node(node: &mut [u8], room: usize, extents: &[(u64, u64, u64)]) {
     fill_header(node, room, extents.len(), 0);
     for (place, (logical, start, count)) in node[12..].chunks_exact_mut(12).zip(extents) {
-        place[..4].copy_from_slice(&(*logical as u32).to_le_bytes());
-        place[4..6].copy_from_slice(&(*count as u16).to_le_bytes());
-        place[6..8].copy_from_slice(&((start >> 32) as u16).to_le_bytes());
-        place[8..12].copy_from_slice(&(*start as u32).to_le_bytes());
+        place[..4].copy_from_slice(&width::low_u32(*logical).to_le_bytes());
+        place[4..6].copy_from_slice(&width::low_u16(*count).to_le_bytes());
+        place[6..8].copy_from_slice(&width::low_u16(start >> 32).to_le_bytes());
+        place[8..12].copy_from_slice(&width::low_u32(*start).to_le_bytes());
     }
 }
 
@@ -232,6 +232,7 @@ fn pointer_block(
 ) -> Option<u64> {
     let block = context.allocate_for_map(inode, goal)?;
     taken.push((block.0, 1));
+    u32::try_from(block.0).ok()?;
     let geometry = &context.fs.geometry;
     let mut bytes = vec![0; geometry.block_size as usize];
     if geometry.rext3() {
@@ -242,8 +243,9 @@ fn pointer_block(
     Some(block.0)
 }
 
+/// Stores pointers that fit in 32 bits.
 fn fill_pointers(bytes: &mut [u8], targets: &[u64]) {
     for (place, target) in bytes.chunks_exact_mut(4).zip(targets) {
-        place.copy_from_slice(&(*target as u32).to_le_bytes());
+        place.copy_from_slice(&width::low_u32(*target).to_le_bytes());
     }
 }

@@ -11,7 +11,7 @@ pub(crate) mod sound_map;
 #[cfg(test)]
 mod tests;
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_engine::{Findings, Layer, Problem};
 use fsmend_ext_format::features::Compat;
 use fsmend_ext_format::geometry::Geometry;
@@ -97,7 +97,7 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<Extent, String> {
         return Err("it has no link".to_owned());
     }
     if raw.flags().intersects(InodeFlags::EXTENTS | InodeFlags::INLINE_DATA | InodeFlags::INDEX) {
-        return Err("its flags promise another kind of map".to_owned());
+        return Err("its flags are those of another kind of block map".to_owned());
     }
     if raw.i_file_acl_lo.get() != 0 {
         return Err("it has a block of attributes".to_owned());
@@ -107,7 +107,7 @@ fn check_map(fs: &Fs<'_>, raw: &RawInode) -> Result<Extent, String> {
         return Err(format!("pointer {index} is in use"));
     }
     if !fs.is_valid_block(double) || fs.metadata.get(double.0) {
-        return Err(format!("its double indirect block cannot be block {double}"));
+        return Err(format!("its double indirect block, {double}, is not valid"));
     }
     let pointers = fs.read_block(double).map_err(|error| error.to_string())?;
     refuse_foreign_blocks(fs, &pointers)?;
@@ -148,10 +148,10 @@ impl Reserved<'_, '_> {
     /// The block with this number among them; asked for in ascending order.
     fn block(&mut self, step: u32) -> Result<&[u8], String> {
         let size = self.fs.geometry.block_size as usize;
-        let held = (self.bytes.len() / size) as u32;
+        let held = width::len_u32(self.bytes.len() / size);
         if step - self.bytes_from >= held {
             let left = self.fs.geometry.reserved_gdt_blocks - step;
-            let count = left.min((RESERVED_READ / size).max(1) as u32);
+            let count = left.min(width::len_u32((RESERVED_READ / size).max(1)));
             let offset = self.fs.block_offset(BlockNo(self.first + u64::from(step)));
             self.bytes.resize(count as usize * size, 0);
             self.bytes_from = step;
@@ -228,7 +228,7 @@ fn refuse_foreign_blocks(fs: &Fs<'_>, pointers: &[u8]) -> Result<(), String> {
     }
     let blocks = numbers().map(u64::from);
     match blocks.into_iter().find(|block| *block != 0 && !fs.is_valid_block(BlockNo(*block))) {
-        Some(block) => Err(format!("it lists block {block}, which cannot be")),
+        Some(block) => Err(format!("it lists block {block}, which is not valid")),
         None => Ok(()),
     }
 }

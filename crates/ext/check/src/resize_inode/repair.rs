@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The resize inode, written anew from the geometry.
+//! The resize inode, rewritten from the geometry.
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_ext_format::inode::{RawInode, mode, special};
 
 use super::{DOUBLE_INDIRECT, extent};
@@ -25,7 +25,7 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
     context.write_inode(inode, &mut record);
 }
 
-/// The double indirect block: the one that it has, if no other owner claims it; a new one else.
+/// The double indirect block: the one that it has, if no other owner claims it; a new one else, which a pointer of 32 bits can name.
 fn double_indirect(context: &RepairContext<'_>, stored: u64) -> Option<BlockNo> {
     let unit = context.fs.geometry.cluster_of(stored);
     let is_own = context.fs.is_valid_block(BlockNo(stored))
@@ -35,7 +35,12 @@ fn double_indirect(context: &RepairContext<'_>, stored: u64) -> Option<BlockNo> 
     if is_own {
         return Some(BlockNo(stored));
     }
-    context.allocate_blocks(BlockNo(u64::from(context.fs.geometry.first_data_block)), 1)
+    let new = context.allocate_blocks(BlockNo(u64::from(context.fs.geometry.first_data_block)), 1)?;
+    if u32::try_from(new.0).is_err() {
+        context.free_blocks(new, 1);
+        return None;
+    }
+    Some(new)
 }
 
 /// Writes the double indirect block and the reserved blocks of group 0, which list their copies.
@@ -60,7 +65,7 @@ fn write_map(context: &RepairContext<'_>, double: BlockNo) {
 fn put(pointers: &mut [u8], slot: u32, block: u64) {
     let at = slot as usize * 4;
     if let Some(place) = pointers.get_mut(at..at + 4) {
-        place.copy_from_slice(&(block as u32).to_le_bytes());
+        place.copy_from_slice(&width::low_u32(block).to_le_bytes());
     }
 }
 
@@ -70,8 +75,8 @@ fn describe(context: &RepairContext<'_>, double: BlockNo) -> RawInode {
     let mut raw = RawInode::from_record(&[]);
     raw.i_mode.set(mode::REGULAR | 0o600);
     raw.i_links_count.set(1);
-    raw.set_block_word(DOUBLE_INDIRECT, double.0 as u32);
-    let now = context.fs.now as u32;
+    raw.set_block_word(DOUBLE_INDIRECT, width::low_u32(double.0));
+    let now = width::low_u32(context.fs.now);
     [&mut raw.i_atime, &mut raw.i_ctime, &mut raw.i_mtime].into_iter().for_each(|time| time.set(now));
     if geometry.inode_size >= 128 + u32::from(EXTRA_SIZE) {
         raw.i_extra_isize.set(EXTRA_SIZE);
@@ -80,6 +85,6 @@ fn describe(context: &RepairContext<'_>, double: BlockNo) -> RawInode {
     raw.set_size((12 + pointers + pointers * pointers).saturating_mul(u64::from(geometry.block_size)));
     let blocks = extent(&context.fs, &raw).map_or(0, |extent| extent.blocks);
     let sectors = blocks * u64::from(geometry.cluster_blocks) * u64::from(geometry.block_size / 512);
-    raw.i_blocks_lo.set(sectors as u32);
+    raw.i_blocks_lo.set(width::low_u32(sectors));
     raw
 }

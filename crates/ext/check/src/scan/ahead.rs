@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 
 use super::{Scan, Worker};
 use crate::Group;
@@ -30,7 +30,7 @@ impl Scan<'_> {
         let (mut window, first) = (Window::default(), group.0 + 1);
         let behind = self.fs.groups.iter().skip(first as usize);
         let len = |group: &Group| table_stretch(&self.fs.geometry, group).1;
-        let upto = first + behind.take_while(|group| window.takes(len(group))).count() as u32;
+        let upto = first + width::len_u32(behind.take_while(|group| window.takes(len(group))).count());
         let from = self.announced.fetch_max(upto, Relaxed).max(first);
         (from..upto).for_each(|ahead| self.announce_table(ahead));
     }
@@ -62,7 +62,7 @@ impl Scan<'_> {
         let groups = self.fs.groups.len() as u64;
         let begun = u64::from(self.tables_begun.fetch_add(1, Relaxed)) + 1;
         let share = (groups * begun).div_ceil(self.tables.load(Relaxed).max(1));
-        let upto = share.next_multiple_of(BITMAPS_AT_ONCE).min(groups) as usize;
+        let upto = width::index(share.next_multiple_of(BITMAPS_AT_ONCE).min(groups));
         let from = self.announced_bitmaps.fetch_max(upto, Relaxed);
         let groups = self.fs.groups.get(from..upto).unwrap_or_default();
         let apart =

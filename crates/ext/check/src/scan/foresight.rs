@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How much work the stages will have, as far as that can be estimated before they have it, and what a unit of it costs.
 
+use fsmend_base::width;
 use fsmend_engine::pool::Stage;
 use fsmend_ext_format::features::Incompat;
 
@@ -46,7 +47,7 @@ impl Scan<'_> {
         let (done, all) = (tables.done().max(1), tables.announced());
         let maps = self.progress.stage(STAGES[MAPS].name);
         if mapped_blocks(self.fs).is_none() {
-            maps.foresee((u128::from(maps.announced()) * u128::from(all) / u128::from(done)) as u64);
+            maps.foresee(width::low_u64(u128::from(maps.announced()) * u128::from(all) / u128::from(done)));
         }
     }
 

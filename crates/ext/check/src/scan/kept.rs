@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fsmend_base::BlockRange;
+use fsmend_base::{BlockRange, width};
 use fsmend_device::{BatchReader, Device, ReadBackend, ReadError};
 
 use crate::Fs;
@@ -28,7 +28,7 @@ impl<'f> Kept<'f> {
         for job in jobs {
             let count: u64 = job.runs().iter().map(|run| u64::from(run.count)).sum();
             let is_here = |block: u64| block >= region.start.0 && block < region.end();
-            let fits = count <= BLOCKS_OF_ONE && kept.blocks.len() + count as usize <= BLOCKS_MAX;
+            let fits = count <= BLOCKS_OF_ONE && kept.blocks.len() + width::index(count) <= BLOCKS_MAX;
             if fits && blocks_of(job).all(is_here) {
                 kept.blocks.extend(blocks_of(job).map(|block| (block, None)));
             }
@@ -87,10 +87,11 @@ impl Device for Kept<'_> {
         let mut at = offset;
         while !rest.is_empty() {
             let within = at % size;
-            let len = ((size - within) as usize).min(rest.len());
+            let len = width::index(size - within).min(rest.len());
             let (part, behind) = rest.split_at_mut(len);
             let contents = self.blocks.get(&(at / size)).and_then(Option::as_deref);
-            match contents.and_then(|contents| contents.get(within as usize..within as usize + len)) {
+            match contents.and_then(|contents| contents.get(width::index(within)..width::index(within) + len))
+            {
                 Some(bytes) => part.copy_from_slice(bytes),
                 None => part.fill(0),
             }

@@ -17,7 +17,7 @@ mod tables;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use fsmend_base::{GroupNo, InodeNo};
+use fsmend_base::{GroupNo, InodeNo, width};
 use fsmend_device::{BatchReader, ReadBackend};
 use fsmend_engine::Progress;
 use fsmend_engine::budget::Reservation;
@@ -202,7 +202,7 @@ impl<'a> Scan<'a> {
     /// worth nothing and the scan has to be run again, from nothing, without `fast_maps` and after a [`limit_maps`].
     pub fn run(&self) -> Option<ScanOutcome> {
         let RunContext { plan, budget, .. } = self.run_context;
-        let all: Vec<u32> = (0..self.fs.groups.len() as u32).collect();
+        let all: Vec<u32> = (0..width::len_u32(self.fs.groups.len())).collect();
         let groups = self.sample.map_or(all.as_slice(), |sample| sample.groups);
         self.foresee(groups);
         for index in groups {
@@ -381,7 +381,7 @@ pub fn limit_maps(fs: &Fs<'_>, cancel: &AtomicBool) {
             if cancel.load(Relaxed) {
                 return;
             }
-            let inode = fs.geometry.inode_at(GroupNo(group as u32), index);
+            let inode = fs.geometry.inode_at(GroupNo(width::len_u32(group)), index);
             if let Some(Ok(record)) = fs.read_inode(inode) {
                 inode::limit_walk(&mut limiter, fs, inode, &record);
             }

@@ -6,6 +6,8 @@
 //! the device turns out to be fast. Two such steps tell what a request costs beside others: a step of `n` takes the latency and `n - 1` times
 //! the cost of one more.
 
+use fsmend_base::width;
+
 use std::sync::{Mutex, PoisonError};
 
 /// What a worker asks for at once when nothing holds it back: as many as it has reads in flight.
@@ -80,7 +82,7 @@ impl Pace {
         self.with(|state| match state.last {
             Some(last) => {
                 // As if they came one after the other.
-                let fitting = (left as f64 / last.took as f64 * last.count as f64) as usize;
+                let fitting = width::index(width::whole(left as f64 / last.took as f64 * last.count as f64));
                 state.next.min(fitting)
             }
             None => state.next,

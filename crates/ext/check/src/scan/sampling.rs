@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a sample does differently from a check: it ends in time, and asks a device for no more than it can wait for.
 
+use fsmend_base::width;
+
 use super::pace::{FULL, Size};
 use super::{DIRECTORIES, INODE_TABLES, MAPS, STAGES, Scan, Worker};
 
@@ -14,7 +16,7 @@ impl<'a> Scan<'a> {
         let (sample, clock) = (self.sample?, self.run_context.clock?);
         let longer = sample.pace.per_request(self.run_context.plan.workers).map_or(0, |each| {
             let (share, most) = sample.share;
-            (each * self.requests_known() * sample.times * share).min(most) as u64
+            width::whole((each * self.requests_known() * sample.times * share).min(most))
         });
         Some(sample.end.max(sample.started.saturating_add(longer)).saturating_sub((clock.wall)()))
     }
@@ -54,8 +56,8 @@ impl<'a> Scan<'a> {
         let took = (clock.wall)().saturating_sub(begun);
         match (worker.reader.missed() - missed, size) {
             (0, _) => sample.pace.note_cached(count),
-            (asked, Size::Block) => sample.pace.note(asked as usize, took),
-            (asked, Size::Large) => sample.pace.note_large(asked as usize, took),
+            (asked, Size::Block) => sample.pace.note(width::index(asked), took),
+            (asked, Size::Large) => sample.pace.note_large(width::index(asked), took),
         }
         result
     }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use fsmend_base::{BlockNo, GroupNo, InodeNo};
+use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_device::{ReadErrorKind, Request, salvage};
 use fsmend_engine::claims::Claims;
 use fsmend_engine::inodes::{ChunkFacts, InodeFact, Kind};
@@ -41,7 +41,7 @@ impl<'a> Scan<'a> {
         }
         let per_request = TABLE_READ / self.fs.geometry.inode_size;
         let count = self.at_once().clamp(1, inodes.div_ceil(per_request).max(1) as usize);
-        let inodes = inodes.min(per_request.saturating_mul(count as u32));
+        let inodes = inodes.min(per_request.saturating_mul(width::len_u32(count)));
         self.paced(worker, (count, Size::Large), |worker| self.part_of_table(worker, group, inodes))
     }
 
@@ -64,15 +64,16 @@ impl<'a> Scan<'a> {
         reader.read(&requests, &mut |index, result| match result {
             Ok(bytes) => {
                 let first = index * per_request;
-                let first_inode = fs.geometry.inode_at(group, first as u32);
+                let first_inode = fs.geometry.inode_at(group, width::len_u32(first));
                 for (part, records) in bytes.chunks(RECORDS_AT_ONCE * inode_size).enumerate() {
                     let before = part * RECORDS_AT_ONCE;
-                    let first_inode = InodeNo(first_inode.0 + before as u32);
+                    let first_inode = InodeNo(first_inode.0 + width::len_u32(before));
                     self.inode_fast_path.checksums(first_inode, records, checksums);
-                    let numbers = first_inode.0..=first_inode.0.saturating_add(RECORDS_AT_ONCE as u32 - 1);
+                    let numbers =
+                        first_inode.0..=first_inode.0.saturating_add(width::len_u32(RECORDS_AT_ONCE) - 1);
                     let may_be_plain = self.inode_fast_path.may_be_plain(numbers) && !has_shared;
                     for (at, record) in records.chunks_exact(inode_size).enumerate() {
-                        let place = (InodeNo(first_inode.0 + at as u32), first + before + at);
+                        let place = (InodeNo(first_inode.0 + width::len_u32(at)), first + before + at);
                         let quota = &mut outcome.quota;
                         if may_be_plain
                             && checksums[at]
@@ -142,7 +143,7 @@ impl<'a> Scan<'a> {
                 continue;
             }
             // Free inodes; to be written is also what makes a disk put a sound sector in its place.
-            let empty = vec![0; error.len as usize];
+            let empty = vec![0; width::index(error.len)];
             outcome.findings.raise_with_edit(problem, Layer::Record, error.offset, &empty);
         }
         let first = index * (TABLE_READ as usize / inode_size);
@@ -152,7 +153,7 @@ impl<'a> Scan<'a> {
             if lost.iter().any(|error| error.offset < range.end && range.start < error.offset + error.len) {
                 continue;
             }
-            let inode = fs.geometry.inode_at(group, (first + at) as u32);
+            let inode = fs.geometry.inode_at(group, width::len_u32(first + at));
             let verdict = match !self.fast_maps && fs.shared_maps.contains(inode) {
                 true => Verdict::Suspect,
                 false => self.inode_fast_path.summarize(inode, record, summary),
@@ -335,6 +336,6 @@ fn table_requests(fs: &Fs<'_>, table: u64, inodes: u32) -> Vec<Request> {
     let len = u64::from(inodes) * u64::from(fs.geometry.inode_size);
     (0..len)
         .step_by(TABLE_READ as usize)
-        .map(|at| Request { offset: start + at, len: (len - at).min(u64::from(TABLE_READ)) as u32 })
+        .map(|at| Request { offset: start + at, len: width::low_u32((len - at).min(u64::from(TABLE_READ))) })
         .collect()
 }

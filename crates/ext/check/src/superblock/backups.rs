@@ -3,7 +3,7 @@
 //!
 //! Counts, times and states of backups lag behind by design; identity, features and layout must not.
 
-use fsmend_base::{BlockNo, GroupNo};
+use fsmend_base::{BlockNo, GroupNo, width};
 use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::superblock::{EXT_MAGIC, RawSuperblock, SuperblockState};
 use zerocopy::{FromBytes, IntoBytes};
@@ -74,7 +74,7 @@ fn essence(raw: &RawSuperblock) -> ([u32; 18], [u8; 16]) {
 
 fn write_superblock(context: &RepairContext<'_>, group: GroupNo) {
     let mut raw = context.fs.superblock.clone();
-    raw.s_block_group_nr = (group.0 as u16).into();
+    raw.s_block_group_nr = width::low_u16(u64::from(group.0)).into();
     raw.s_feature_incompat &= !Incompat::RECOVER.bits();
     raw.set_state(raw.state() & !SuperblockState::VALID);
     seal(&mut raw);

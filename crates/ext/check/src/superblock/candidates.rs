@@ -4,7 +4,7 @@
 //! A backup is believed only where it should be: its own numbers must say that a group with a backup starts just
 //! there. So old superblocks of another file system, or of an image stored inside a file, are not taken for ours.
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 use fsmend_device::Device;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
@@ -268,7 +268,7 @@ fn push_rungs(rungs: &mut Vec<Rung>, device_len: u64, block_size: u32, per_group
     if per_group < 8 || per_group >= blocks {
         return;
     }
-    let last = (blocks / per_group).min(u64::from(u32::MAX)) as u32;
+    let last = width::low_u32((blocks / per_group).min(u64::from(u32::MAX)));
     let mut groups = sparse_groups(last);
     groups.extend(extra.iter().copied().chain([last, last.saturating_sub(1)]));
     for group in groups.into_iter().filter(|group| *group > 0 && *group <= last) {
@@ -287,7 +287,7 @@ fn sweep(device: &dyn Device) -> Vec<Candidate> {
     let mut found = Vec::new();
     let mut chunk = vec![0; SWEEP_CHUNK];
     for start in (0..device.len().min(SWEEP_MAX)).step_by(SWEEP_CHUNK) {
-        let len = (device.len() - start).min(SWEEP_CHUNK as u64) as usize;
+        let len = width::index((device.len() - start).min(SWEEP_CHUNK as u64));
         if device.read_at(start, &mut chunk[..len]).is_err() {
             continue;
         }

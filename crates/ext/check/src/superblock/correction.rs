@@ -3,7 +3,7 @@
 //!
 //! A CRC is a bijection of any 32-bit word at a known place: for each place there is exactly one word that makes the checksum right.
 //! If only one place was damaged, the word for it is the one that stood there; those for other places are random. Random words are told
-//! apart by being neither small nor close to what stands there now, and by giving no superblock that makes sense; only words that
+//! apart by being neither small nor close to what is there now, and by giving no superblock that makes sense; only words that
 //! something hangs on are tried.
 
 use fsmend_ext_format::checksum::{self, crc32c};

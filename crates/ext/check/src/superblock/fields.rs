@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fields of the chosen superblock: what is wrong is raised and mended on our copy.
 
+use fsmend_base::width;
 use fsmend_engine::{Findings, Problem, problem::Row, problem::Value};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Compat, Features, Incompat, RoCompat};
@@ -175,7 +176,7 @@ fn counts(raw: &mut RawSuperblock, (geometry, told): (&Geometry, Option<u32>), f
     let (reserved, blocks) = (raw.reserved_blocks_count(), raw.blocks_count());
     if reserved > blocks / 2 {
         findings.raise(Problem::new(&problems::RESERVED_BLOCKS).stored(reserved).observed(blocks));
-        raw.s_r_blocks_count_lo = ((blocks / 2) as u32).into();
+        raw.s_r_blocks_count_lo = width::low_u32(blocks / 2).into();
         raw.s_r_blocks_count_hi = (((blocks / 2) >> 32) as u32).into();
     }
     let first_inode = raw.s_first_ino.get();
@@ -240,7 +241,7 @@ fn mount_options(raw: &mut RawSuperblock, findings: &mut Findings) {
 
 fn times(raw: &mut RawSuperblock, now: u64, findings: &mut Findings) {
     let whole = |low: u32, high: u8| u64::from(high) << 32 | u64::from(low);
-    let (low, high) = (now as u32, (now >> 32) as u8);
+    let (low, high) = (width::low_u32(now), width::low_u8(now >> 32));
     let mounted = whole(raw.s_mtime.get(), raw.s_mtime_hi);
     if mounted > now.saturating_add(CLOCK_SLACK) {
         findings.raise(Problem::new(&problems::FUTURE_MOUNT).stored(mounted).observed(now));

@@ -385,7 +385,7 @@ problem_rows! {
     /// The kernel has met errors.
     ERRORS_RECORDED = "ext.superblock.errors-recorded" {
         severity: Note, evidence: Local, preen: true,
-        message: "the kernel recorded errors on this file system ({stored} of them)",
+        message: "the kernel recorded {stored:error:errors} on this file system",
         meaning: "The kernel found an inconsistency while the file system was mounted.",
         repair: "The error record is cleared after the check.",
         loss: "Nothing.",
@@ -394,7 +394,7 @@ problem_rows! {
     /// Unknown features that do not keep us from checking.
     UNKNOWN_FEATURE = "ext.superblock.unknown-feature" {
         severity: Note, evidence: Local, preen: false,
-        message: "the superblock has unknown feature bits ({observed}); what they stand for is not checked",
+        message: "the superblock has unknown feature bits ({observed}); these features are not checked",
         meaning: "The file system was created by newer software, or the bits are damage.",
         repair: "None. If there are other problems, the file system is not repaired.",
         loss: "Nothing.",

@@ -83,7 +83,7 @@ pub(super) fn foreign(device: &dyn Device, mark: &Mark) -> Refusal {
         code: "not-ext",
         message: format!("{name} {relation} {}, which fsmend does not check", mark.name),
         hint: match mark.remedy {
-            Remedy::Partition => "Name a partition with --partition".to_owned(),
+            Remedy::Partition => "Select a partition with --partition".to_owned(),
             Remedy::Convert(command) => {
                 format!("Check the file system in it: \"{}\"", command.replace("FILE", name))
             }

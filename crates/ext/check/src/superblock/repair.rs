@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The superblock as it has to be: identity, totals, state, times, checksum; in the place of the primary.
 
-use fsmend_base::SeededRandom;
+use fsmend_base::{SeededRandom, width};
 use fsmend_engine::{Findings, Part, Row};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Features, Incompat, RoCompat};
@@ -88,14 +88,14 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
     let unit = u64::from(context.fs.geometry.cluster_blocks);
     let superblock = &mut context.fs.superblock;
     let free_blocks = totals.free_units * unit;
-    superblock.s_free_blocks_count_lo.set(free_blocks as u32);
+    superblock.s_free_blocks_count_lo.set(width::low_u32(free_blocks));
     if superblock.features().has_incompat(Incompat::BIT64) {
         superblock.s_free_blocks_count_hi.set((free_blocks >> 32) as u32);
     }
     let missing = context.repair_input.features;
     superblock.s_feature_incompat |= missing.incompat.bits();
     superblock.s_feature_ro_compat |= missing.ro_compat.bits();
-    superblock.s_free_inodes_count.set(totals.free_inodes as u32);
+    superblock.s_free_inodes_count.set(width::low_u32(totals.free_inodes));
     superblock.set_state((superblock.state() | SuperblockState::VALID) & !SuperblockState::ERRORS);
     forget_errors(superblock);
     seal(superblock);
@@ -112,10 +112,10 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) {
 /// A file system that has just been checked: no mounts since.
 pub(crate) fn mark_checked(superblock: &mut RawSuperblock, now: u64) {
     superblock.s_mnt_count.set(0);
-    superblock.s_lastcheck.set(now as u32);
-    superblock.s_lastcheck_hi = (now >> 32) as u8;
-    superblock.s_wtime.set(now as u32);
-    superblock.s_wtime_hi = (now >> 32) as u8;
+    superblock.s_lastcheck.set(width::low_u32(now));
+    superblock.s_lastcheck_hi = width::low_u8(now >> 32);
+    superblock.s_wtime.set(width::low_u32(now));
+    superblock.s_wtime_hi = width::low_u8(now >> 32);
 }
 
 /// Clears what the kernel has recorded of errors: they are mended.

@@ -9,6 +9,7 @@
 use std::mem::offset_of;
 use std::ops::RangeInclusive;
 
+use fsmend_base::width;
 use fsmend_engine::Findings;
 use fsmend_ext_format::xattr::{
     Area, CharSign, ENTRY_SIZE, Entry, RawXattrEntry, entry_len, name_index, prefix,
@@ -62,8 +63,8 @@ pub(super) fn mend(
             let Some(name) = lost_name(owner, area, &entry, (tables, values)) else { continue };
             let problem = owner.problem_with(&NAME_LENGTH, &Entry { name, ..entry });
             findings.raise(problem.detail("at", start as u64).observed(name.len() as u64));
-            at = start + entry_len(name.len() as u8);
-            bytes[start + offset_of!(RawXattrEntry, e_name_len)] = name.len() as u8;
+            at = start + entry_len(width::len_u8(name.len()));
+            bytes[start + offset_of!(RawXattrEntry, e_name_len)] = width::len_u8(name.len());
             changed = true;
             continue;
         }
@@ -71,8 +72,8 @@ pub(super) fn mend(
             Some(len) => {
                 let cut = Entry { name: entry.name.get(..len).unwrap_or_default(), ..entry };
                 findings.raise(owner.problem_with(&NAME_WITH_ZERO, &cut).stored(stored as u64));
-                bytes[start + offset_of!(RawXattrEntry, e_name_len)] = len as u8;
-                at = start + entry_len(len as u8);
+                bytes[start + offset_of!(RawXattrEntry, e_name_len)] = width::len_u8(len);
+                at = start + entry_len(width::len_u8(len));
                 if table_end::is_bare_mark(bytes, at, values) {
                     table_end::put(owner, bytes, at, findings);
                     return true;
@@ -159,7 +160,7 @@ fn right_len(
     (tables, values): (&[Option<u32>], usize),
 ) -> Option<usize> {
     let table_behind = |len: usize| {
-        let place = entry.at + entry_len(len as u8);
+        let place = entry.at + entry_len(width::len_u8(len));
         let is_end = || is_list(entry) && table_end::is_bare_mark(area.bytes, place, values);
         table_at(tables, place).or_else(|| is_end().then_some(0))
     };
@@ -191,7 +192,7 @@ fn lost_name<'a>(
     let candidates = lengths_before(zero).filter_map(|len| {
         let name = behind.get(..len)?;
         let is_right = is_padded(area, entry, len) && has_right_hash(owner, area, &Entry { name, ..*entry });
-        Some((table_at(tables, entry.at + entry_len(len as u8))?, name)).filter(|_| is_right)
+        Some((table_at(tables, entry.at + entry_len(width::len_u8(len)))?, name)).filter(|_| is_right)
     });
     let candidates: Vec<(u32, &[u8])> = candidates.collect();
     let most = candidates.iter().map(|(count, _)| *count).max()?;
@@ -214,7 +215,7 @@ fn table_at(tables: &[Option<u32>], place: usize) -> Option<u32> {
 
 /// Whether only zeroes stand between the name of an entry, if it has `len` bytes, and the next entry.
 fn is_padded(area: Area<'_>, entry: &Entry<'_>, len: usize) -> bool {
-    let padding = area.bytes.get(entry.at + ENTRY_SIZE + len..entry.at + entry_len(len as u8));
+    let padding = area.bytes.get(entry.at + ENTRY_SIZE + len..entry.at + entry_len(width::len_u8(len)));
     padding.is_some_and(|padding| padding.iter().all(|byte| *byte == 0))
 }
 

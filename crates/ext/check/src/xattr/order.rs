@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order of the entries in an attribute block: the kernel searches only as far as the name that it looks for could stand.
+//! The order of the entries in an attribute block: the kernel searches only as far as the place where the name would be.
 
 use fsmend_engine::Findings;
 use fsmend_ext_format::xattr::{Area, Entry};

@@ -62,7 +62,7 @@ problem_rows! {
     NAMELESS = "ext.xattr.nameless" {
         severity: Minor, evidence: Local, preen: true,
         message: "an extended attribute of {inode} (entry at byte {at}) has neither a name nor a value",
-        meaning: "The kernel lists this attribute and cannot read it. The bytes that terminate the list were probably overwritten.",
+        meaning: "The kernel lists this attribute, but cannot read it. The bytes that terminate the list were probably overwritten.",
         repair: "The entry is removed. The other attributes are kept.",
         loss: "Nothing.",
         peers: [],
@@ -70,8 +70,8 @@ problem_rows! {
     /// An access list under the prefix of other attributes.
     LIST_PREFIX = "ext.xattr.list-prefix" {
         severity: Major, evidence: Local, preen: true,
-        message: "an extended attribute of {inode} (entry at byte {at}) has no name, and its value is an access control list: it is {name}",
-        meaning: "Under this prefix an attribute has a name of its own. The prefix was overwritten. The kernel lists the attribute, but cannot read it, and does not obey the list.",
+        message: "an extended attribute of {inode} (entry at byte {at}) has no name and holds an access control list; it must be {name}",
+        meaning: "An attribute with this prefix must have a name. The prefix was overwritten. The kernel lists the attribute, but cannot read it, and does not enforce the access control list.",
         repair: "The prefix is set to that of an access control list. The list is kept.",
         loss: "Nothing.",
         peers: [],
@@ -80,7 +80,7 @@ problem_rows! {
     UNNAMED = "ext.xattr.unnamed" {
         severity: Major, evidence: Local, preen: true,
         message: "an extended attribute of {inode} (entry at byte {at}) has a value ({stored:byte:bytes}), but no name",
-        meaning: "Under this prefix an attribute has a name of its own. The length of the name or the prefix was overwritten, and the name cannot be found. The kernel lists the attribute, but cannot read it.",
+        meaning: "An attribute with this prefix must have a name. The length of the name or the prefix was overwritten, and the name cannot be found. The kernel lists the attribute, but cannot read it.",
         repair: "The entry is removed. The other attributes are kept.",
         loss: "The value of this attribute.",
         peers: [],
@@ -97,7 +97,7 @@ problem_rows! {
     /// The name of an attribute is shorter than its length.
     NAME_WITH_ZERO = "ext.xattr.name-with-zero" {
         severity: Major, evidence: Local, preen: true,
-        message: "the name of extended attribute {name} of {inode} is shorter than its length ({stored:byte:bytes})",
+        message: "extended attribute {name} of {inode} has name length {stored}, but its name ends before that with a zero byte",
         meaning: "A name cannot contain a zero byte. The kernel refuses all attributes of the inode, and its inline data. The length was overwritten.",
         repair: "The length is corrected.",
         loss: "Nothing.",
@@ -107,7 +107,7 @@ problem_rows! {
     NAME_LENGTH = "ext.xattr.name-length" {
         severity: Major, evidence: Local, preen: true,
         message: "extended attribute {name} of {inode} (entry at byte {at}) has name length 0, should be {observed}",
-        meaning: "The length of the name was overwritten. The kernel takes the name for the next attribute, and does not find those behind it. The name is known: it matches the hash, or it is the only one behind which the list of attributes continues.",
+        meaning: "The length of the name was overwritten. The kernel takes the name for the next attribute, and does not find the attributes after it. The name is known: it matches the hash, or it is the only one after which the list of attributes continues.",
         repair: "The length is corrected.",
         loss: "Nothing.",
         peers: [],
@@ -115,7 +115,7 @@ problem_rows! {
     /// Letters of an attribute's name are gone.
     NAME_OVERWRITTEN = "ext.xattr.name-overwritten" {
         severity: Major, evidence: Local, preen: true,
-        message: "the name of an extended attribute of {inode} (entry at byte {at}) contains zero bytes: {name} is left",
+        message: "the name of an extended attribute of {inode} (entry at byte {at}) contains zero bytes; what remains is {name}",
         meaning: "A name cannot contain a zero byte. The kernel refuses all attributes of the inode, and its inline data.",
         repair: "Each zero byte is replaced by an underscore. The values are kept.",
         loss: "The overwritten characters of the name.",
@@ -124,8 +124,8 @@ problem_rows! {
     /// A name under the prefix of an access list.
     LIST_WITH_NAME = "ext.xattr.list-with-name" {
         severity: Major, evidence: Local, preen: true,
-        message: "an access control list of {inode} (entry at byte {at}) has a name of its own; the attribute is probably {name}",
-        meaning: "An access control list has no name beside its prefix. The prefix was overwritten. The kernel lists the attribute, but cannot read it.",
+        message: "an access control list of {inode} (entry at byte {at}) has a name after its prefix; the attribute is probably {name}",
+        meaning: "The name of an access control list is its prefix alone. The prefix was overwritten. The kernel lists the attribute, but cannot read it.",
         repair: "The prefix is set to that of the other attributes, or to 'user.'. Name and value are kept.",
         loss: "Nothing, but the attribute may have had another prefix.",
         peers: [],
@@ -171,7 +171,7 @@ problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "attribute {block} of {inode} has h_blocks {stored}, should be 1",
         meaning: "Extended attributes use at most one block. The number was overwritten.",
-        repair: "The number is set to 1. The attributes that are in order are kept.",
+        repair: "The number is set to 1. Valid attributes are kept.",
         loss: "Nothing by this repair. Damage to the attributes themselves is reported separately.",
         peers: [0x01003E],
     }
@@ -196,7 +196,7 @@ problem_rows! {
     /// The place of an access list is not where its entry says.
     ACL_ASTRAY = "ext.xattr.acl-astray" {
         severity: Major, evidence: Local, preen: true,
-        message: "the entry of {name} of {inode} has a list of {stored:byte:bytes} at byte {at}, but a complete list of {observed} is at byte {right}",
+        message: "the entry of {name} of {inode} points to a list of {stored:byte:bytes} at byte {at}, but a complete list of {observed:byte:bytes} is at byte {right}",
         meaning: "The kernel denies access to a file whose access control list cannot be read. The inode holds exactly one complete list that belongs to no other attribute: the offset or size in the entry was overwritten.",
         repair: "The offset and size in the entry are corrected.",
         loss: "Nothing.",
@@ -205,7 +205,7 @@ problem_rows! {
     /// Attributes of a block are out of order.
     BLOCK_ORDER = "ext.xattr.block-order" {
         severity: Major, evidence: Local, preen: true,
-        message: "the extended attributes in attribute {block} of {inode} are not sorted ({name} is too late)",
+        message: "the extended attributes in attribute {block} of {inode} are not sorted ({name} comes too late)",
         meaning: "The kernel keeps them sorted by namespace, length and name, and does not find an attribute that comes too late.",
         repair: "The entries are sorted. Their values are kept.",
         loss: "Nothing.",
@@ -313,10 +313,10 @@ problem_rows! {
     /// An access list cannot be read, and nothing tells what stood there.
     ACL_UNREADABLE = "ext.xattr.acl-unreadable" {
         severity: Major, evidence: Local, preen: false,
-        message: "access list {name} of {inode} cannot be read",
-        meaning: "An access list says who may use a file beside its owner and group. This one was overwritten in several places. The kernel refuses to open the file while it cannot read the list, also for the superuser.",
-        repair: "The list is removed. The permission bits of the file hold from then on.",
-        loss: "The permissions of single users and groups. The group of the file gets what its permission bits say, which may be more than the list allowed.",
+        message: "access control list {name} of {inode} cannot be read",
+        meaning: "An access control list gives permissions to users and groups other than the owner and the group of the file. This one was overwritten in several places. The kernel refuses to open the file while it cannot read the list, even for the superuser.",
+        repair: "The list is removed. The permission bits of the file apply from then on.",
+        loss: "The permissions of individual users and groups. The group of the file gets what its permission bits say, which may be more than the list allowed.",
         peers: [],
     }
     /// An inode has the flag of EA inodes, but no attribute refers to it.
@@ -334,7 +334,7 @@ problem_rows! {
         message: "{inode} has ENCRYPT_FL set, but no encryption context",
         meaning: "The attribute with the encryption context was lost, or the flag is damage.",
         repair: "ENCRYPT_FL is cleared.",
-        loss: "Nothing more: without its context an encrypted file cannot be decrypted.",
+        loss: "Nothing by this repair. If the file was encrypted, it cannot be decrypted without its context.",
         peers: [0x01008A],
     }
     /// An encrypted inode with a malformed encryption context.

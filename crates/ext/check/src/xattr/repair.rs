@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Inodes that hold attribute values, as all attributes together say that they have to be.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_ext_format::inode::{InodeFlags, RawInode};
 
 use super::value_mend::ValueMend;
@@ -15,7 +15,7 @@ impl ValueMend {
             ValueMend::Link => raw.i_links_count.set(1),
             ValueMend::References(count) => {
                 raw.i_ctime.set((count >> 32) as u32);
-                raw.i_version.set(count as u32);
+                raw.i_version.set(width::low_u32(count));
             }
         }
     }

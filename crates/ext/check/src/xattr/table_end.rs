@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The mark at the end of a table, overwritten: what stands there looks like one more entry, which reaches into the values, and for which
+//! The mark at the end of a table, overwritten: what is there looks like one more entry, which reaches into the values, and for which
 //! none of the others could be believed.
 
 use std::ops::Range;

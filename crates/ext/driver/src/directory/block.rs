@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One block of entries, as bytes: finding, inserting, removing.
 
+use fsmend_base::width;
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, Entries, Entry, EntryHeader, EntryLayout};
 
 /// An entry that is to be written.
@@ -63,8 +64,12 @@ pub(crate) fn insert(bytes: &mut [u8], layout: EntryLayout, new: &NewEntry<'_>) 
 
 /// Writes an entry of `rec_len` bytes at `offset`.
 pub(crate) fn put(bytes: &mut [u8], layout: EntryLayout, offset: usize, rec_len: usize, new: &NewEntry<'_>) {
-    let header =
-        EntryHeader { inode: new.inode, rec_len, name_len: new.name.len() as u8, file_type: new.file_type };
+    let header = EntryHeader {
+        inode: new.inode,
+        rec_len,
+        name_len: width::len_u8(new.name.len()),
+        file_type: new.file_type,
+    };
     header.store(bytes, offset, layout);
     let at = offset + ENTRY_HEADER_LEN;
     if let Some(place) = bytes.get_mut(at..at + new.name.len()) {

@@ -4,6 +4,7 @@
 //! A leaf that is full is split by hashes, where both halves come out most alike; names of the same hash may end up on both sides, which bit 0 of the
 //! index entry says. A node that is full is split in halves, and when the root is full, its entries move to a new node below it.
 
+use fsmend_base::width;
 use fsmend_ext_format::dirhash;
 use fsmend_ext_format::htree::{
     INDEX_ENTRY_LEN, IndexBlock, IndexEntry, NODE_COUNT_OFFSET, ROOT_INFO_LEN, ROOT_INFO_OFFSET, RootInfo,
@@ -210,7 +211,7 @@ impl Volume {
         let block = self.new_index_node(directory, &root.entries)?;
         root.entries = vec![IndexEntry { hash: 0, block }];
         let bytes = self.cache.change(root.place)?;
-        *bytes.get_mut(ROOT_INFO_OFFSET + 6).ok_or(Errno::Corrupt)? = depth as u8;
+        *bytes.get_mut(ROOT_INFO_OFFSET + 6).ok_or(Errno::Corrupt)? = width::len_u8(depth);
         self.write_frame(directory, &root)
     }
 
@@ -244,8 +245,8 @@ impl Volume {
             place[..4].copy_from_slice(&entry.hash.to_le_bytes());
             place[4..].copy_from_slice(&entry.block.to_le_bytes());
         }
-        places[..2].copy_from_slice(&(frame.limit as u16).to_le_bytes());
-        places[2..4].copy_from_slice(&(frame.entries.len() as u16).to_le_bytes());
+        places[..2].copy_from_slice(&width::len_u16(frame.limit).to_le_bytes());
+        places[2..4].copy_from_slice(&width::len_u16(frame.entries.len()).to_le_bytes());
         let part = if frame.logical == 0 { Part::Root } else { Part::Node };
         self.seal_block(directory, frame.logical, frame.place, part)
     }

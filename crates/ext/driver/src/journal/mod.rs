@@ -31,7 +31,7 @@ use std::collections::HashSet;
 
 use fsmend_blockcache::BlockCache;
 use fsmend_ext_format::journal::{
-    CHECKSUM_CRC32C, JournalBlockType, LogFormat, RawJournalSuperblock, feature,
+    CHECKSUM_CRC32C, JournalBlockType, JournalIncompat, LogFormat, RawJournalSuperblock,
 };
 use fsmend_vfs::{Errno, Result};
 
@@ -98,7 +98,7 @@ impl Log {
         if !header.is_journal_block() || !kinds.contains(&header.block_type()) {
             return Some("it is none");
         }
-        if superblock.is_version2() && superblock.s_feature_incompat.get() & !feature::INCOMPAT_KNOWN != 0 {
+        if superblock.is_version2() && !JournalIncompat::all().contains(superblock.incompat()) {
             return Some("unknown features");
         }
         if superblock.has_csum()

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use fsmend_blockcache::{Block, BlockCache};
 use fsmend_ext_format::fast_commit::{self, FastCommitTag};
 use fsmend_ext_format::journal::{
-    BlockTag, JOURNAL_MAGIC, JournalBlockType, RawCommit, RawJournalHeader, crc32_be, feature, tag_flag,
+    BlockTag, JOURNAL_MAGIC, JournalBlockType, JournalCompat, RawCommit, RawJournalHeader, TagFlags, crc32_be,
 };
 use fsmend_vfs::{Errno, Result};
 
@@ -81,7 +81,7 @@ impl Log {
         if !self.format.tag_fits(logged.tag, logged.sequence, &bytes) {
             return Err(cache.corrupt(|| format!("block {} of the journal has a wrong checksum", logged.at)));
         }
-        if logged.tag.flags & tag_flag::ESCAPE == 0 {
+        if !logged.tag.flags.contains(TagFlags::ESCAPE) {
             return Ok(bytes);
         }
         let mut bytes = bytes.to_vec();
@@ -116,7 +116,7 @@ impl Log {
                         if left == 0 {
                             return Ok(found);
                         }
-                        if self.superblock.has_compat(feature::COMPAT_CHECKSUM) {
+                        if self.superblock.has_compat(JournalCompat::CHECKSUM) {
                             let body = cache.get(self.place(at)?)?;
                             self.sum(&mut current, &body);
                         }
@@ -146,7 +146,7 @@ impl Log {
     }
 
     fn sum(&self, transaction: &mut Transaction, block: &[u8]) {
-        if self.superblock.has_compat(feature::COMPAT_CHECKSUM) {
+        if self.superblock.has_compat(JournalCompat::CHECKSUM) {
             transaction.crc = Some(crc32_be(transaction.crc.unwrap_or(u32::MAX), block));
         }
     }
@@ -156,7 +156,7 @@ impl Log {
         let Some(commit) = RawCommit::of(commit) else { return false };
         let stored = commit.h_chksum[0].get();
         let has_none = commit.h_chksum_type == 0 && commit.h_chksum_size == 0 && stored == 0;
-        !self.superblock.has_compat(feature::COMPAT_CHECKSUM)
+        !self.superblock.has_compat(JournalCompat::CHECKSUM)
             || has_none
             || stored == transaction.crc.unwrap_or(u32::MAX)
     }

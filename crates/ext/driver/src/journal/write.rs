@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use fsmend_base::width;
 use fsmend_blockcache::{Block, BlockCache};
 use fsmend_ext_format::checksum::crc32c;
 use fsmend_ext_format::journal::{
-    COMMIT_CHECKSUM_CRC32, JOURNAL_MAGIC, JournalBlockType, LogFormat, RawCommit, RawJournalHeader, crc32_be,
-    feature, tag_flag,
+    COMMIT_CHECKSUM_CRC32, JOURNAL_MAGIC, JournalBlockType, JournalCompat, JournalIncompat, LogFormat,
+    RawCommit, RawJournalHeader, TagFlags, crc32_be,
 };
 use fsmend_vfs::{Errno, Result, Time};
 use zerocopy::big_endian::{U32, U64};
@@ -25,11 +26,11 @@ impl Log {
     /// Readies the log for writing: it is empty, and allowed to hold what we write.
     pub fn start(&mut self, cache: &mut BlockCache, wide: bool) -> Result<()> {
         if self.superblock.is_version2() {
-            let mut features = self.superblock.s_feature_incompat.get() | feature::REVOKE;
+            let mut features = self.superblock.incompat() | JournalIncompat::REVOKE;
             if wide {
-                features |= feature::BIT64;
+                features |= JournalIncompat::BIT64;
             }
-            self.superblock.s_feature_incompat = U32::new(features);
+            self.superblock.s_feature_incompat = U32::new(features.bits());
             self.format = LogFormat::of(&self.superblock);
         } else if wide {
             return Err(cache.corrupt(|| "a journal of the first version on a 64-bit file system".into()));
@@ -169,7 +170,7 @@ impl Log {
     fn revoke_block(&self, revoked: &[u64]) -> Vec<u8> {
         let mut block = self.new_block(JournalBlockType::REVOKE);
         let size = self.revoke_size();
-        put(&mut block, HEADER_SIZE, &((REVOKES_AT + revoked.len() * size) as u32).to_be_bytes());
+        put(&mut block, HEADER_SIZE, &width::len_u32(REVOKES_AT + revoked.len() * size).to_be_bytes());
         for (index, number) in revoked.iter().enumerate() {
             put(&mut block, REVOKES_AT + index * size, &number.to_be_bytes()[8 - size..]);
         }
@@ -181,12 +182,12 @@ impl Log {
         let mut block = self.new_block(JournalBlockType::DESCRIPTOR);
         let mut at = HEADER_SIZE;
         for (index, ((number, original), body)) in changed.iter().zip(bodies).enumerate() {
-            let mut flags = if index == 0 { 0 } else { tag_flag::SAME_UUID };
+            let mut flags = if index == 0 { TagFlags::empty() } else { TagFlags::SAME_UUID };
             if index + 1 == changed.len() {
-                flags |= tag_flag::LAST;
+                flags |= TagFlags::LAST;
             }
             if has_magic(original) {
-                flags |= tag_flag::ESCAPE;
+                flags |= TagFlags::ESCAPE;
             }
             self.put_tag(&mut block, at, *number, flags, body);
             at += self.format.tag_size();
@@ -199,17 +200,17 @@ impl Log {
         block
     }
 
-    fn put_tag(&self, block: &mut [u8], at: usize, number: u64, flags: u32, body: &[u8]) {
+    fn put_tag(&self, block: &mut [u8], at: usize, number: u64, flags: TagFlags, body: &[u8]) {
         let format = &self.format;
         let crc = || crc32c(crc32c(format.seed, &self.sequence.to_be_bytes()), body);
-        put(block, at, &(number as u32).to_be_bytes());
+        put(block, at, &width::low_u32(number).to_be_bytes());
         if format.csum_v3 {
-            put(block, at + 4, &flags.to_be_bytes());
+            put(block, at + 4, &flags.bits().to_be_bytes());
             put(block, at + 12, &crc().to_be_bytes());
         } else {
-            let checksum = if format.csum_v2 { crc() as u16 } else { 0 };
+            let checksum = if format.csum_v2 { width::low_u16(u64::from(crc())) } else { 0 };
             put(block, at + 4, &checksum.to_be_bytes());
-            put(block, at + 6, &(flags as u16).to_be_bytes());
+            put(block, at + 6, &width::low_u16(u64::from(flags.bits())).to_be_bytes());
         }
         if format.wide {
             put(block, at + 8, &((number >> 32) as u32).to_be_bytes());
@@ -221,7 +222,7 @@ impl Log {
         let mut commit = RawCommit::of(&block).unwrap_or_else(RawCommit::new_zeroed);
         commit.h_commit_sec = U64::new(now.seconds.cast_unsigned());
         commit.h_commit_nsec = U32::new(now.nanoseconds);
-        if self.superblock.has_compat(feature::COMPAT_CHECKSUM) {
+        if self.superblock.has_compat(JournalCompat::CHECKSUM) {
             commit.h_chksum_type = COMMIT_CHECKSUM_CRC32;
             commit.h_chksum_size = 4;
             commit.h_chksum[0] = U32::new(crc);
@@ -238,7 +239,7 @@ impl Log {
 
 /// The sum of the first kind, where the log has it.
 fn crc32_be_if(log: &Log, crc: u32, block: &[u8]) -> u32 {
-    if log.superblock.has_compat(feature::COMPAT_CHECKSUM) { crc32_be(crc, block) } else { crc }
+    if log.superblock.has_compat(JournalCompat::CHECKSUM) { crc32_be(crc, block) } else { crc }
 }
 
 fn has_magic(block: &[u8]) -> bool {

@@ -2,6 +2,7 @@
 //! Trees of extents, the way of ext4. The root lies in the inode, leaves all have the same depth, and the first entry of a node is never lower than what the
 //! index above says of it.
 
+use fsmend_base::width;
 use fsmend_blockcache::Block;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::extent::{
@@ -155,7 +156,7 @@ impl Volume {
             end = last;
         }
         let taken = self.take_blocks(ask, end - base)?;
-        self.count_blocks(inode, (taken.count / unit) as i64)?;
+        self.count_blocks(inode, width::signed(taken.count / unit))?;
         Ok((taken.start.0 + within, (taken.count - within).min(end - ask.logical)))
     }
 
@@ -204,7 +205,7 @@ impl Volume {
         }
         self.free_blocks(physical, count, false)?;
         let end = physical.saturating_add(count).div_ceil(unit);
-        self.count_blocks(inode, -((end - physical / unit) as i64))
+        self.count_blocks(inode, -width::signed(end - physical / unit))
     }
 
     /// Puts an extent where there is a hole.
@@ -233,7 +234,7 @@ impl Volume {
     /// The indexes above a leaf say where it begins: those that say something else are corrected.
     fn correct_keys(&mut self, inode: &mut Inode, way: &mut Way) -> Result<()> {
         let Some(first) = way.leaf.first().map(|extent| extent.logical) else { return Ok(()) };
-        let depth = way.levels.len() as u16;
+        let depth = width::len_u16(way.levels.len());
         for index in (0..way.levels.len()).rev() {
             let level = &mut way.levels[index];
             let Some(entry) = level.entries.get_mut(level.at) else { break };
@@ -241,7 +242,7 @@ impl Volume {
                 entry.logical = first;
                 let raw: Vec<RawEntry> = level.entries.iter().map(ExtentIndex::to_bytes).collect();
                 let (place, at) = (level.place, level.at);
-                self.write_node(inode, place, depth - index as u16, &raw)?;
+                self.write_node(inode, place, depth - width::len_u16(index), &raw)?;
                 if at > 0 {
                     break;
                 }
@@ -264,8 +265,8 @@ impl Volume {
             return Err(Errno::Corrupt);
         }
         let part = |from: u64, to: u64| Extent {
-            logical: from as u32,
-            count: (to - from) as u32,
+            logical: width::low_u32(from),
+            count: width::low_u32(to - from),
             physical: old.physical + (from - u64::from(old.logical)),
             unwritten: old.unwritten,
         };
@@ -349,7 +350,7 @@ impl Volume {
         let ask = Ask {
             inode: inode.number,
             inode_group: self.inode_group(inode.number),
-            kind: BlockKind::Map((depth + 1) as u8),
+            kind: BlockKind::Map(width::low_u8(u64::from(depth + 1))),
             logical: u64::from(key(entries)),
             previous: Some(near.physical_end().saturating_sub(1)),
         };
@@ -397,8 +398,8 @@ impl Volume {
     ) -> Result<()> {
         let old = way.leaf[index];
         let part = |from: u64, to: u64, unwritten: bool| Extent {
-            logical: from as u32,
-            count: (to - from) as u32,
+            logical: width::low_u32(from),
+            count: width::low_u32(to - from),
             physical: old.physical + (from - u64::from(old.logical)),
             unwritten,
         };
@@ -430,7 +431,7 @@ impl Volume {
                 if is_full {
                     break;
                 }
-                let keep = first.saturating_sub(u64::from(last.logical)) as u32;
+                let keep = width::low_u32(first.saturating_sub(u64::from(last.logical)));
                 self.free_end(inode, &last, keep)?;
                 way.leaf.pop();
                 if keep > 0 {

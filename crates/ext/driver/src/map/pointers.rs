@@ -2,7 +2,7 @@
 //! Trees of pointers, the way of ext2 and ext3: twelve pointers to data in the inode, then one to a block of pointers, one to a block of
 //! pointers to such blocks, and one to a block of those. Those of a rext3 begin with what says whose they are, and have two pointers fewer.
 
-use fsmend_base::BlockNo;
+use fsmend_base::{BlockNo, width};
 use fsmend_blockcache::Block;
 use fsmend_ext_format::rext3::IndirectHeader;
 use fsmend_vfs::{Errno, Result};
@@ -33,13 +33,13 @@ fn span(pointers: u64, level: u8) -> u64 {
 
 fn start_of(pointers: u64, logical: u64) -> Option<Start> {
     if logical < DIRECT {
-        return Some(Start { slot: logical as usize, level: 0, rest: 0 });
+        return Some(Start { slot: width::index(logical), level: 0, rest: 0 });
     }
     let mut rest = logical - DIRECT;
     for level in 1..=3u8 {
         let below = span(pointers, level);
         if rest < below {
-            return Some(Start { slot: DIRECT as usize + usize::from(level) - 1, level, rest });
+            return Some(Start { slot: width::index(DIRECT) + usize::from(level) - 1, level, rest });
         }
         rest -= below;
     }
@@ -47,14 +47,14 @@ fn start_of(pointers: u64, logical: u64) -> Option<Start> {
 }
 
 fn pointer(block: &[u8], index: u64) -> u64 {
-    let at = (index * 4) as usize;
+    let at = width::index(index * 4);
     block
         .get(at..at + 4)
         .map_or(0, |word| u64::from(u32::from_le_bytes([word[0], word[1], word[2], word[3]])))
 }
 
 fn set_pointer(block: &mut [u8], index: u64, value: u32) {
-    let at = (index * 4) as usize;
+    let at = width::index(index * 4);
     if let Some(word) = block.get_mut(at..at + 4) {
         word.copy_from_slice(&value.to_le_bytes());
     }
@@ -101,7 +101,7 @@ impl Volume {
             return Ok(Run::hole(max));
         };
         if level == 0 {
-            let word = |index: u64| u64::from(inode.raw.block_word(index as usize));
+            let word = |index: u64| u64::from(inode.raw.block_word(width::index(index)));
             return Ok(run_of(word, logical, DIRECT, max));
         }
         let header = self.geometry.indirect_header();
@@ -126,10 +126,11 @@ impl Volume {
         let pointers = self.pointers();
         let Start { slot, level, rest } = start_of(pointers, ask.logical).ok_or(Errno::TooLarge)?;
         if level == 0 {
-            let run = run_of(|at| u64::from(inode.raw.block_word(at as usize)), ask.logical, DIRECT, max);
+            let run =
+                run_of(|at| u64::from(inode.raw.block_word(width::index(at))), ask.logical, DIRECT, max);
             let (physical, count) = self.take_data(inode, &ask, run)?;
             for step in 0..count {
-                inode.raw.set_block_word(slot + step as usize, narrow(physical + step)?);
+                inode.raw.set_block_word(slot + width::index(step), narrow(physical + step)?);
             }
             return Ok((physical, count));
         }
@@ -166,7 +167,7 @@ impl Volume {
             return Err(Errno::Invalid);
         }
         let taken = self.take_blocks(ask, run.count)?;
-        self.count_blocks(inode, taken.count as i64)?;
+        self.count_blocks(inode, width::signed(taken.count))?;
         Ok((taken.start.0, taken.count))
     }
 
@@ -190,7 +191,7 @@ impl Volume {
         let mut base = DIRECT + span(pointers, 1) + span(pointers, 2) + span(pointers, 3);
         for level in (1..=3u8).rev() {
             base -= span(pointers, level);
-            let slot = DIRECT as usize + usize::from(level) - 1;
+            let slot = width::index(DIRECT) + usize::from(level) - 1;
             let block = u64::from(inode.raw.block_word(slot));
             let keep = first.saturating_sub(base);
             if block == 0 || keep >= span(pointers, level) {
@@ -207,11 +208,11 @@ impl Volume {
             }
         }
         let words: Vec<(u64, u64)> =
-            (first..DIRECT).map(|at| (at, u64::from(inode.raw.block_word(at as usize)))).collect();
+            (first..DIRECT).map(|at| (at, u64::from(inode.raw.block_word(width::index(at))))).collect();
         for (start, count) in runs_backwards(&words) {
             self.free_data(inode, start, count)?;
         }
-        (first..DIRECT).for_each(|at| inode.raw.set_block_word(at as usize, 0));
+        (first..DIRECT).for_each(|at| inode.raw.set_block_word(width::index(at), 0));
         Ok(true)
     }
 
@@ -223,11 +224,11 @@ impl Volume {
         if level == 0 {
             let end = DIRECT.min(logical.saturating_add(count));
             let words: Vec<(u64, u64)> =
-                (logical..end).map(|at| (at, u64::from(inode.raw.block_word(at as usize)))).collect();
+                (logical..end).map(|at| (at, u64::from(inode.raw.block_word(width::index(at))))).collect();
             for (start, count) in runs_backwards(&words) {
                 self.free_data(inode, start, count)?;
             }
-            (logical..end).for_each(|at| inode.raw.set_block_word(at as usize, 0));
+            (logical..end).for_each(|at| inode.raw.set_block_word(width::index(at), 0));
             return Ok(end - logical);
         }
         let block = u64::from(inode.raw.block_word(slot));
@@ -285,7 +286,7 @@ impl Volume {
     fn free_data(&mut self, inode: &mut Inode, start: u64, count: u64) -> Result<()> {
         self.check_place(inode.is_directory(), start, count)?;
         self.free_blocks(start, count, inode.is_directory())?;
-        self.count_blocks(inode, -(count as i64))
+        self.count_blocks(inode, -width::signed(count))
     }
 
     /// Frees what is below a block of pointers, but for its first `keep` data blocks, from behind. Returns whether all of it is done. Pointers that lead

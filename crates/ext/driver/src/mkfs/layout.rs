@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the metadata of each group lies. All such decisions are made here: also that a rext3's regions stand right behind inode tables.
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 use fsmend_ext_format::geometry::Geometry;
 
 /// The metadata of one group.
@@ -67,7 +67,7 @@ pub(super) fn plan(geometry: &Geometry, groups_per_flex: u32) -> Option<Vec<Plac
     let table = u64::from(geometry.inode_table_blocks()) + u64::from(geometry.region_blocks);
     let mut places = vec![Place::default(); geometry.group_count as usize];
     for (index, places) in places.chunks_mut(flex as usize).enumerate() {
-        let first = GroupNo(index as u32 * flex);
+        let first = GroupNo(width::len_u32(index) * flex);
         let mut cursor = Cursor { geometry, at: geometry.group_first_block(first) };
         for place in places.iter_mut() {
             place.block_bitmap = cursor.take(1)?;

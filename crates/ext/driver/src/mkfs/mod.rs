@@ -10,7 +10,7 @@ use fsmend_blockcache::MountState;
 use std::fmt;
 use std::sync::Arc;
 
-use fsmend_base::{BlockNo, GroupNo};
+use fsmend_base::{BlockNo, GroupNo, width};
 use fsmend_device::WritableDevice;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::Compat;
@@ -18,7 +18,7 @@ use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::group::{GroupDesc, GroupFlags, RawGroupDesc};
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::journal::{
-    CHECKSUM_CRC32C, JOURNAL_MAGIC, JournalBlockType, RawJournalSuperblock, feature,
+    CHECKSUM_CRC32C, JOURNAL_MAGIC, JournalBlockType, JournalIncompat, RawJournalSuperblock,
 };
 use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET};
 use fsmend_vfs::{Errno, FileKind, InodeNo, Permissions, Time};
@@ -254,7 +254,7 @@ impl Maker<'_> {
             desc.store(&mut raw, geometry.wide_descriptors());
             let len = size.min(size_of::<RawGroupDesc>());
             bytes[..len].copy_from_slice(&raw.as_bytes()[..len]);
-            let group = GroupNo(first + at as u32);
+            let group = GroupNo(first + width::len_u32(at));
             checksum::seal_group_desc(
                 geometry.features,
                 geometry.checksum_seed,
@@ -307,7 +307,7 @@ impl Maker<'_> {
             volume.cache.create(place.block_bitmap)?.copy_from_slice(&bitmap);
             volume.cache.create(place.inode_bitmap)?.copy_from_slice(&fresh);
             let mut desc = volume.desc(group)?;
-            (desc.free_blocks, desc.free_inodes) = (free as u32, inodes);
+            (desc.free_blocks, desc.free_inodes) = (width::low_u32(free), inodes);
             if self.geometry.features.group_csum() {
                 (desc.itable_unused, desc.flags) = (inodes, GroupFlags::INODE_ZEROED);
             }
@@ -390,7 +390,7 @@ impl Maker<'_> {
         raw.s_nr_users = Big32::new(1);
         raw.s_uuid = self.options.uuid;
         if self.geometry.features.metadata_csum() {
-            raw.s_feature_incompat = Big32::new(feature::CSUM_V3);
+            raw.s_feature_incompat = Big32::new(JournalIncompat::CSUM_V3.bits());
             raw.s_checksum_type = CHECKSUM_CRC32C;
             raw.s_checksum = Big32::new(raw.computed_checksum());
         }
@@ -407,7 +407,7 @@ impl Maker<'_> {
         for group in (1..self.geometry.group_count).map(GroupNo) {
             let Some(BlockNo(block)) = self.geometry.group_head(group).superblock else { continue };
             let mut copy = superblock.clone();
-            copy.s_block_group_nr.set(group.0 as u16);
+            copy.s_block_group_nr.set(width::low_u16(u64::from(group.0)));
             if self.geometry.features.metadata_csum() {
                 checksum::seal_superblock(&mut copy);
             }
@@ -431,7 +431,7 @@ impl Maker<'_> {
         let mut done = 0;
         while done < len {
             let part = (zeroes.len() as u64).min(len - done);
-            self.write(offset + done, &zeroes[..part as usize])?;
+            self.write(offset + done, &zeroes[..width::index(part)])?;
             done += part;
         }
         Ok(())

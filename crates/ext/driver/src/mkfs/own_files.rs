@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files of the file system itself that have no names: the resize inode, which keeps room for descriptors to come, and the orphan file.
 
-use fsmend_base::GroupNo;
+use fsmend_base::{GroupNo, width};
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::orphan_file::{ORPHAN_BLOCK_MAGIC, ORPHAN_TAIL_SIZE};
@@ -41,7 +41,7 @@ impl Maker<'_> {
         let backups: Vec<u64> = (1..geometry.group_count)
             .filter(|group| geometry.has_superblock(GroupNo(*group)))
             .map(|group| u64::from(group) * u64::from(geometry.blocks_per_group))
-            .take(per_block as usize)
+            .take(width::index(per_block))
             .collect();
         volume.cache.create(double)?;
         for (step, block) in (0u64..).zip(reserved.start.0..reserved.end()) {
@@ -53,7 +53,7 @@ impl Maker<'_> {
             }
         }
         inode.raw.set_block_word(DOUBLE_INDIRECT, u32::try_from(double).map_err(|_| Errno::NoSpace)?);
-        volume.count_blocks(&mut inode, (1 + reserved.count * (1 + backups.len() as u64)) as i64)?;
+        volume.count_blocks(&mut inode, width::signed(1 + reserved.count * (1 + backups.len() as u64)))?;
         // As long as everything that its double indirect block could reach.
         volume.set_size(
             &mut inode,
@@ -98,7 +98,7 @@ fn orphan_blocks(blocks: u64) -> u64 {
 
 fn put_pointer(list: &mut [u8], slot: u64, block: u64) -> Result<()> {
     let block = u32::try_from(block).map_err(|_| Errno::NoSpace)?;
-    let at = (slot * 4) as usize;
+    let at = width::index(slot * 4);
     list.get_mut(at..at + 4).ok_or(Errno::Corrupt)?.copy_from_slice(&block.to_le_bytes());
     Ok(())
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the superblock of a new file system says: from options, and from the size where there are none, by the rules that mke2fs follows.
 
+use fsmend_base::width;
 use fsmend_ext_format::checksum;
 use fsmend_ext_format::features::{Compat, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
@@ -49,9 +50,9 @@ pub(super) fn decide(device_len: u64, options: &Options) -> Result<Shape, MkfsEr
     set_features(&mut raw, options)?;
     let blocks = set_groups(&mut raw, blocks, device_len, options)?;
     let journal_blocks = journal_blocks(&mut raw, blocks, options)?;
-    let reserved = u128::from(blocks) * u128::from(options.reserved_percent) / 100;
-    raw.s_r_blocks_count_lo.set(reserved as u32);
-    raw.s_r_blocks_count_hi.set((reserved >> 32) as u32);
+    let reserved = width::low_u64(u128::from(blocks) * u128::from(options.reserved_percent) / 100);
+    raw.s_r_blocks_count_lo.set(width::low_u32(reserved));
+    raw.s_r_blocks_count_hi.set(width::low_u32(reserved >> 32));
     let geometry = Geometry::from_superblock(&raw, device_len)
         .map_err(|_| MkfsError::Option("these options make no file system"))?;
     raw.s_inodes_count.set(geometry.inodes_count);
@@ -80,7 +81,7 @@ fn base_superblock(block_size: u32, blocks: u64, options: &Options) -> Result<Ra
     raw.s_log_cluster_size.set(log);
     raw.s_first_data_block.set(u32::from(block_size == 1024));
     raw.s_first_ino.set(GOOD_OLD_FIRST_INO);
-    raw.s_inode_size.set(options.inode_size as u16);
+    raw.s_inode_size.set(width::low_u16(u64::from(options.inode_size)));
     raw.s_state.set(1);
     raw.s_errors.set(1);
     raw.s_max_mnt_count.set(u16::MAX);
@@ -98,7 +99,8 @@ fn base_superblock(block_size: u32, blocks: u64, options: &Options) -> Result<Ra
         raw.s_min_extra_isize.set(EXTRA_ISIZE);
         raw.s_want_extra_isize.set(EXTRA_ISIZE);
     }
-    let (low, high) = (options.now.seconds as u32, (options.now.seconds >> 32) as u8);
+    let seconds = options.now.seconds.cast_unsigned();
+    let (low, high) = (width::low_u32(seconds), width::low_u8(seconds >> 32));
     for place in [&mut raw.s_mkfs_time, &mut raw.s_wtime, &mut raw.s_lastcheck] {
         place.set(low);
     }
@@ -162,7 +164,7 @@ fn set_reserved(raw: &mut RawSuperblock, blocks: u64, groups: u64) {
     let blocks_then = blocks.saturating_mul(1024).min(u64::from(u32::MAX));
     let groups_then = blocks_then.div_ceil(u64::from(raw.s_blocks_per_group.get()).max(1));
     let more = groups_then.div_ceil(per_block).saturating_sub(groups.div_ceil(per_block));
-    raw.s_reserved_gdt_blocks.set(more.min(block_size / 4) as u16);
+    raw.s_reserved_gdt_blocks.set(width::low_u16(more.min(block_size / 4)));
     let mut compatible = raw.features().compat;
     compatible.set(Compat::RESIZE_INODE, more > 0);
     raw.s_feature_compat.set(compatible.bits());
@@ -196,7 +198,7 @@ fn set_groups(
             set_reserved(raw, blocks, groups);
         }
         set_region(raw, per_group, options)?;
-        raw.s_blocks_count_lo.set(blocks as u32);
+        raw.s_blocks_count_lo.set(width::low_u32(blocks));
         raw.s_blocks_count_hi.set((blocks >> 32) as u32);
         let geometry = Geometry::from_superblock(raw, device_len).map_err(|_| MkfsError::TooSmall)?;
         let last = fsmend_base::GroupNo(geometry.group_count - 1);
@@ -246,7 +248,7 @@ fn set_inodes(raw: &mut RawSuperblock, blocks: u64, groups: u64, options: &Optio
     if is_too_many {
         return Err(MkfsError::Option("more inodes than 32 bits can number"));
     }
-    raw.s_inodes_per_group.set(per_group as u32);
+    raw.s_inodes_per_group.set(width::low_u32(per_group));
     Ok(())
 }
 

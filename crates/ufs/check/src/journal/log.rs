@@ -5,7 +5,7 @@
 
 use fsmend_base::width;
 use fsmend_ufs_format::geometry::ROOT;
-use fsmend_ufs_format::inode::{INDIRECT, flags, mode};
+use fsmend_ufs_format::inode::{INDIRECT, InodeFlags, mode};
 use fsmend_ufs_format::journal::{NAME, RECORD, Record, SIZE_MIN, Segment};
 use fsmend_ufs_format::superblock::Superblock;
 use fsmend_ufs_format::{ByteOrder, SECTOR};
@@ -35,10 +35,10 @@ pub(super) fn read(
     let root = root.ok_or(Unusable::Missing)?;
     let number = disk.lookup(&root, NAME)?.ok_or(Unusable::Missing)?;
     let inode = disk.inode(groups, number)?.ok_or(Unusable::NotAJournal(number))?;
-    let wanted = flags::IMMUTABLE | flags::NO_UNLINK;
+    let wanted = InodeFlags::IMMUTABLE | InodeFlags::NO_UNLINK;
     let is_valid = inode.file_type() == mode::REGULAR
         && inode.links() == 1
-        && inode.flags() & wanted == wanted
+        && inode.flags().contains(wanted)
         && (SIZE_MIN..=SIZE_MAX).contains(&inode.size());
     if !is_valid {
         return Err(Unusable::NotAJournal(number));

@@ -73,7 +73,7 @@ impl fmt::Display for Unusable {
             Unusable::FullCheck => write!(to, "the superblock asks for a full check"),
             Unusable::Snapshots => write!(to, "the file system has snapshots"),
             Unusable::Missing => write!(to, "the root directory has no journal file"),
-            Unusable::NotAJournal(inode) => write!(to, "inode {inode} is no valid journal file"),
+            Unusable::NotAJournal(inode) => write!(to, "inode {inode} is not a valid journal file"),
             Unusable::OtherMount => write!(to, "it was written by an earlier mount"),
             Unusable::Gap => write!(to, "its oldest segments are missing"),
             Unusable::UnknownRecord(kind) => write!(to, "it has a record of the unknown type {kind}"),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_ext_format::checksum::{directory_leaf, has_leaf_tail, inode_seed};
 use fsmend_ext_format::directory::{Entries, Entry, EntryLayout, entries_len};
 use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
@@ -115,7 +115,7 @@ pub(super) fn of_lost(fs: &Fs<'_>, directories: &BTreeSet<InodeNo>, found: &mut 
         };
         left -= 1;
         let Some(first) = blocks.next().filter(|first| is_own(*first).is_some()) else { continue };
-        for block in std::iter::once(first).chain(blocks).take(left as usize) {
+        for block in std::iter::once(first).chain(blocks).take(width::index(left)) {
             left -= 1;
             let Ok(bytes) = fs.read_block(BlockNo(block)) else { continue };
             if opening(fs, &bytes).is_some() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names of a directory in memory, to be written anew.
+//! The names of a directory in memory, to be rewritten.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::Findings;
 use fsmend_ext_format::casefold;
 use fsmend_ext_format::directory::{Entries, NAME_LEN_MAX, entries_len};
@@ -120,7 +120,7 @@ impl Contents {
             inode: name.inode,
             hash: name.hash,
             start: self.bytes.len(),
-            len: name.name.len().min(NAME_LEN_MAX) as u8,
+            len: width::len_u8(name.name.len().min(NAME_LEN_MAX)),
             file_type: name.file_type,
         });
         self.bytes.extend_from_slice(&name.name[..name.name.len().min(NAME_LEN_MAX)]);
@@ -218,7 +218,7 @@ impl Contents {
     fn doubles(&self, folds: bool) -> Vec<(usize, usize)> {
         let mut table = NameTable::default();
         for (index, name) in self.iter().enumerate() {
-            table.add(name.name, folds, EntryPlace { logical: 0, offset: index as u32 });
+            table.add(name.name, folds, EntryPlace { logical: 0, offset: width::len_u32(index) });
         }
         let mut doubles = Vec::new();
         for group in table.suspects() {

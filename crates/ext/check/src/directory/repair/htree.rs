@@ -2,8 +2,9 @@
 //! Names laid out in blocks by their hashes, with an index.
 //!
 //! Block 0 is the root, then come the leaves, then the inner nodes, level by level from the bottom. Leaves are filled up to four
-//! fifths, so that the next names find room.
+//! fifths, so that there is space for the next names.
 
+use fsmend_base::width;
 use fsmend_ext_format::directory::EntryHeader;
 use fsmend_ext_format::htree::{
     INDEX_ENTRY_LEN, IndexEntry, NODE_COUNT_OFFSET, ROOT_INFO_LEN, ROOT_INFO_OFFSET, expected_limit,
@@ -120,7 +121,7 @@ fn leaves(
     spare: usize,
     blocks: &mut Vec<Vec<u8>>,
 ) -> Vec<IndexEntry> {
-    let mut entries = vec![IndexEntry { hash: 0, block: blocks.len() as u32 }];
+    let mut entries = vec![IndexEntry { hash: 0, block: width::len_u32(blocks.len()) }];
     let mut writer = BlockWriter::new(params);
     let mut previous = None;
     for (hashes, index) in sorted {
@@ -130,7 +131,7 @@ fn leaves(
                 blocks.push(std::mem::replace(&mut writer, BlockWriter::new(params)).finish());
                 // Bit 0 says that names with this hash began in the block before.
                 let continued = u32::from(previous == Some(hash));
-                entries.push(IndexEntry { hash: hash | continued, block: blocks.len() as u32 });
+                entries.push(IndexEntry { hash: hash | continued, block: width::len_u32(blocks.len()) });
             }
             // Any name fits into an empty block.
             writer.push(name, 0);
@@ -173,8 +174,8 @@ fn put_entries(block: &mut [u8], count_offset: usize, limit: usize, entries: &[I
         place[4..].copy_from_slice(&entry.block.to_le_bytes());
     }
     // Limit and count stand where the first entry has no hash.
-    block[count_offset..count_offset + 2].copy_from_slice(&(limit as u16).to_le_bytes());
-    block[count_offset + 2..count_offset + 4].copy_from_slice(&(entries.len() as u16).to_le_bytes());
+    block[count_offset..count_offset + 2].copy_from_slice(&width::len_u16(limit).to_le_bytes());
+    block[count_offset + 2..count_offset + 4].copy_from_slice(&width::len_u16(entries.len()).to_le_bytes());
 }
 
 fn seal(params: &DirectoryParams, block: &mut [u8], count_offset: usize) {

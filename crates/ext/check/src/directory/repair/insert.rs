@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! New names in a directory: where there is room, then in new blocks at its end.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, Entry, EntryHeader};
 
 use super::contents::{NameRef, NewName};
@@ -59,7 +59,7 @@ fn fill(bytes: &mut [u8], params: &DirectoryParams, first: bool, names: &[NewNam
         let header = EntryHeader {
             inode: new.inode.0,
             rec_len: header.rec_len - taken,
-            name_len: new.name.len() as u8,
+            name_len: width::len_u8(new.name.len()),
             file_type: if params.file_types { new.file_type } else { 0 },
         };
         header.store(bytes, place, layout);

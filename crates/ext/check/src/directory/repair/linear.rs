@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names laid out in blocks, one behind the other.
+//! Names laid out in blocks, one after the other.
 
+use fsmend_base::width;
 use fsmend_ext_format::directory::{ENTRY_HEADER_LEN, ENTRY_LEN_MIN, EntryHeader};
 
 use super::contents::{Contents, NameRef};
@@ -46,7 +47,7 @@ impl<'n> BlockWriter<'n> {
         let header = EntryHeader {
             inode: name.inode,
             rec_len,
-            name_len: name.name.len() as u8,
+            name_len: width::len_u8(name.name.len()),
             file_type: if self.params.file_types { name.file_type } else { 0 },
         };
         header.store(&mut self.block, self.at, layout);

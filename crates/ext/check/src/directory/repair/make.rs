@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use fsmend_base::{BlockNo, InodeNo};
+use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::inodes::{InodeFact, Kind};
 use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::inode::{BASE_INODE_SIZE, InodeFlags, RawInode, mode, special};
@@ -69,13 +69,14 @@ fn record(context: &RepairContext<'_>, permissions: u16) -> Vec<u8> {
     if geometry.features.has_incompat(Incompat::EXTENTS) {
         raw.set_flag(InodeFlags::EXTENTS);
     }
-    let now = context.fs.now as u32;
+    let now = width::low_u32(context.fs.now);
     raw.i_atime.set(now);
     raw.i_ctime.set(now);
     raw.i_mtime.set(now);
     if geometry.inode_size as usize >= BASE_INODE_SIZE + usize::from(EXTRA_SIZE) {
         // Two bits more, counted from where 32 signed ones end.
-        let epoch = (context.fs.now.wrapping_sub(now as i32 as u64) >> 32) as u32 & 3;
+        let epoch =
+            (context.fs.now.wrapping_sub(i64::from(now.cast_signed()).cast_unsigned()) >> 32) as u32 & 3;
         raw.i_extra_isize.set(EXTRA_SIZE);
         raw.i_crtime.set(now);
         raw.i_atime_extra.set(epoch);

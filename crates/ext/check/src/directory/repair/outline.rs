@@ -3,6 +3,7 @@
 
 use std::mem::offset_of;
 
+use fsmend_base::width;
 use fsmend_ext_format::features::Incompat;
 use fsmend_ext_format::inode::{I_BLOCK_LEN, InodeFlags, RawInode};
 use fsmend_ext_format::xattr::{Area, Entry, RawXattrEntry, inode_area_start, name_index, padded};
@@ -38,7 +39,7 @@ fn without_data(record: &[u8]) -> Vec<u8> {
         if !value.is_empty() {
             value_at -= padded(value.len());
             bytes[value_at..value_at + value.len()].copy_from_slice(value);
-            let offset = ((value_at - area.values_at) as u16).to_le_bytes();
+            let offset = width::len_u16(value_at - area.values_at).to_le_bytes();
             bytes[at + offset_of!(RawXattrEntry, e_value_offs)..][..2].copy_from_slice(&offset);
         }
         at += old.len();

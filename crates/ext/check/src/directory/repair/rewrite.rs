@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Directories written anew: sorted into an index where they are long enough for one, else one name behind the other.
+//! Directories rewritten: sorted into an index where they are long enough for one, else one name after the other.
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::inodes::Kind;

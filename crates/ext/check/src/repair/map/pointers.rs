@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fsmend_base::BlockNo;
+use fsmend_base::{BlockNo, width};
 use fsmend_ext_format::inode::{I_BLOCK_LEN, RawInode};
 use fsmend_ext_format::rext3::IndirectHeader;
 
@@ -67,7 +67,7 @@ impl Shape {
         let within = logical - start;
         let span = self.pointers.pow(level);
         let slot = within / self.pointers.pow(level.saturating_sub(1)) % self.pointers;
-        (start + within / span * span, slot as usize)
+        (start + within / span * span, width::index(slot))
     }
 }
 
@@ -94,7 +94,7 @@ impl Pointers<'_, '_> {
                 return None;
             }
             if tree == level {
-                let word = if level == 0 { logical } else { DIRECT + u64::from(level) - 1 } as usize;
+                let word = width::index(if level == 0 { logical } else { DIRECT + u64::from(level) - 1 });
                 self.root[word * 4..word * 4 + 4].copy_from_slice(&pointer);
                 continue;
             }
@@ -122,8 +122,13 @@ impl Pointers<'_, '_> {
         };
         let geometry = &self.context.fs.geometry;
         if geometry.rext3() {
-            IndirectHeader::new(geometry.checksum_seed, block, self.nodes.inode, level as u8)
-                .store(&mut bytes);
+            IndirectHeader::new(
+                geometry.checksum_seed,
+                block,
+                self.nodes.inode,
+                width::low_u8(u64::from(level)),
+            )
+            .store(&mut bytes);
         }
         self.nodes.writes.push((block, bytes));
         Some(Some((base, block.0)))
@@ -141,7 +146,7 @@ fn old_blocks(
     let mut seen = std::collections::BTreeSet::new();
     let mut open: Vec<(u32, u64, u64)> = (1..=LEVELS)
         .map(|level| {
-            let word = raw.block_word((DIRECT + u64::from(level) - 1) as usize);
+            let word = raw.block_word(width::index(DIRECT + u64::from(level) - 1));
             (level, shape.start(level), u64::from(word))
         })
         .collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The runs of a file, to be changed: sorted by place in the file, without overlaps.
 
-use fsmend_base::BlockNo;
+use fsmend_base::{BlockNo, width};
 
 use crate::inode::MapRun;
 
@@ -129,7 +129,7 @@ fn end_of(run: &MapRun) -> u64 {
 fn cut(run: MapRun, start: u64, end: u64) -> MapRun {
     let skip = start.saturating_sub(run.logical).min(u64::from(run.count));
     let mut piece = skipped(run, skip);
-    piece.count = end.saturating_sub(piece.logical).min(u64::from(piece.count)) as u32;
+    piece.count = width::low_u32(end.saturating_sub(piece.logical).min(u64::from(piece.count)));
     piece
 }
 
@@ -138,7 +138,7 @@ fn skipped(run: MapRun, skip: u64) -> MapRun {
     MapRun {
         logical: run.logical + skip,
         physical: run.physical + skip,
-        count: run.count - skip as u32,
+        count: run.count - width::low_u32(skip),
         unwritten: run.unwritten,
     }
 }
