@@ -86,7 +86,7 @@ fn a_plan_is_compared_with_its_target_without_writing() {
     for arguments in [["plan", "verify", &plan] as [&str; 3], ["apply", "--dry-run", &plan]] {
         let fits = fsmend(&arguments);
         assert_eq!(code(&fits), 0, "{arguments:?}: {}", stderr(&fits));
-        assert!(stdout(&fits).contains("as it was when the plan was made"), "{}", stdout(&fits));
+        assert!(stdout(&fits).contains("unchanged since the plan was made"), "{}", stdout(&fits));
     }
     assert_eq!(std::fs::read(&image).unwrap(), before, "nothing was written");
     let other = folder.path("other.img");

@@ -296,7 +296,7 @@ fn images_that_contradict_themselves_are_not_written() {
                 image[table + 2] = 0x7F;
             },
             0,
-            "where none can be",
+            "is not valid",
         ),
         (&|image| image[48..56].fill(0), 0, "refcount table"),
     ];

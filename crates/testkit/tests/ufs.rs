@@ -382,6 +382,7 @@ fn every_damage_is_found_and_mended_in_one_run() {
         &rows::NO_ROOM,
         &rows::COPY_UNREADABLE,
         &rows::CHUNK_UNREADABLE,
+        &rows::DEPTH,
         &rows::QUOTA_USAGE,
         &rows::QUOTA_STALE,
         &rows::QUOTA_HEADER,

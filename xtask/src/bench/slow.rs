@@ -2,8 +2,8 @@
 //! `bench slow`: devices on which each request takes 20 ms. What is known ahead has to go out at once: counted are the requests, the most of them
 //! that were in flight, and those that were alone, on every way to the bytes. The counts depend on no machine.
 //!
-//! Block devices are loop devices over such a file. The loop driver asks such a file for one thing after the other, with direct I/O or
-//! without, however much waits in its queue. So for these the most that waited there counts (`queued`).
+//! Block devices are loop devices over such a file. Requests reach the file below them one after the other, with direct I/O or without, however
+//! many wait in the queue of the device. So for these the most that waited there counts (`queued`).
 
 use std::fs;
 use std::io;
