@@ -201,7 +201,7 @@ impl<B: AsRef<[u8]>> Inode<B> {
         }
     }
 
-    /// See [`flags`].
+    /// See [`InodeFlags`].
     #[inline]
     pub fn flags(&self) -> InodeFlags {
         InodeFlags::from_bits_retain(self.u32(self.places().flags))
