@@ -64,6 +64,20 @@ fn what_moves_to_lost_and_found_gets_the_depth_of_its_place() {
 }
 
 #[test]
+fn depths_are_corrected_when_most_directories_have_moved() {
+    for shape in Shape::all() {
+        let mut image = Maker::filled(shape).finish();
+        let inner = image.inode("/d/e");
+        // The root is no directory any more: all that it held comes into the lost+found of a new one.
+        image.amend_inode(2, |record| record.set_mode(0o100_644));
+        let at = image.block_at("/", 0);
+        image.bytes[at..at + 512].fill(0);
+        let repaired = mended(&image, &shape);
+        assert_eq!(depth_of(&repaired, inner), 3, "{shape:?}");
+    }
+}
+
+#[test]
 fn bytes_between_the_maps_are_cleared() {
     let mut tried = 0;
     for shape in Shape::all() {

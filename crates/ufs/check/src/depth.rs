@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How deep directories say that they are (`di_dirdepth`: 1 below the root), beside where they are. The kernel reads it when it chooses a cylinder group for a new directory.
 //!
-//! FreeBSD's fsck_ffs corrects a wrong depth in silence. 0 means that the depth is not tracked. Other systems keep something else in that place: where more depths are wrong than
-//! right, none is looked at.
+//! FreeBSD's fsck_ffs corrects a wrong depth in silence. 0 means that the depth is not tracked. Other systems keep something else in that place, as
+//! owners of 16 bits: where most numbers are too large for depths, none is looked at.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -98,7 +98,7 @@ impl UfsFs<'_> {
 
     /// Calls `visit` with each directory whose depth is wrong, what it stores and what is right, in the order of inodes.
     fn visit_wrong_depths(&self, inodes: &InodeTable, visit: &mut dyn FnMut(InodeNo, u32, u32)) {
-        if self.layout.depths.is_empty() || self.depths_follow(inodes) {
+        if self.layout.depths.is_empty() || self.depths_follow(inodes) || !self.are_depths() {
             return;
         }
         let judged = || {
@@ -110,13 +110,19 @@ impl UfsFs<'_> {
                 },
             )
         };
-        let (mut right, mut wrong) = (0u64, 0u64);
-        judged().for_each(|(_, stored, depth)| *if stored == depth { &mut right } else { &mut wrong } += 1);
-        if wrong < right {
-            judged()
-                .filter(|(_, stored, depth)| stored != depth)
-                .for_each(|(inode, stored, depth)| visit(inode, stored, depth));
+        judged()
+            .filter(|(_, stored, depth)| stored != depth)
+            .for_each(|(inode, stored, depth)| visit(inode, stored, depth));
+    }
+
+    /// Whether most of the noted numbers are small enough for depths.
+    fn are_depths(&self) -> bool {
+        let noted = || self.layout.depths.groups.iter().filter_map(OnceLock::get).flatten();
+        let (mut small, mut large) = (0u64, 0u64);
+        for depth in noted().map(|depth| depth.load(Relaxed)).filter(|depth| *depth != 0) {
+            *if depth == NOTED_MAX { &mut large } else { &mut small } += 1;
         }
+        small > large
     }
 }
 
