@@ -78,6 +78,27 @@ fn depths_are_corrected_when_most_directories_have_moved() {
 }
 
 #[test]
+fn deep_trees_are_no_trouble() {
+    for shape in Shape::all() {
+        let mut maker = Maker::new(shape);
+        maker.directory("/shallow");
+        let (mut path, deep) = (String::new(), 300);
+        for _ in 0..deep {
+            path.push_str("/x");
+            maker.directory(&path);
+        }
+        (0..deep).for_each(|number| maker.directory(&format!("/flat{number}")));
+        let mut image = maker.finish();
+        assert_eq!(codes(&check(&image.bytes, 2)), [""; 0], "{shape:?}");
+        let shallow = image.inode("/shallow");
+        image.amend_inode(shallow, |record| record.set_depth(300));
+        assert_eq!(codes(&check(&image.bytes, 2)), [rows::DEPTH.code], "{shape:?}");
+        let repaired = mended(&image, &shape);
+        assert_eq!((depth_of(&repaired, shallow), depth_of(&repaired, image.inode(&path))), (1, deep));
+    }
+}
+
+#[test]
 fn bytes_between_the_maps_are_cleared() {
     let mut tried = 0;
     for shape in Shape::all() {

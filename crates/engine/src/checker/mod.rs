@@ -251,7 +251,7 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
         None
     }
 
-    /// Compares what records of directories store of their depth with the tree, where they store it.
+    /// Compares the depth that inodes of directories store with their place in the tree. Not for formats that store none.
     fn check_depths(&self, _inodes: &InodeTable, _findings: &mut Findings) {}
 
     /// Compares the totals that the superblock keeps with the sums over all maps, where it keeps some.
@@ -322,7 +322,7 @@ pub trait Repairable: Checkable {
     /// Makes the parent entry of a directory lead to `parent`.
     fn set_parent(&self, to: &dyn WritableOverlay, directory: InodeNo, parent: InodeNo);
 
-    /// Corrects what records of directories store of their depth, once all have their place; `mending` is told whose record is written next.
+    /// Corrects the depth that inodes of directories store, after all directories were reconnected. Calls `mending` with each inode before its record is written.
     fn settle_depths(
         &self,
         _to: &dyn WritableOverlay,

@@ -9,32 +9,42 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use fsmend_base::InodeNo;
 use fsmend_engine::checker::Checkable;
-use fsmend_engine::inodes::{InodeTable, Kind};
+use fsmend_engine::inodes::{DirectoryFact, InodeTable, Kind};
 use fsmend_engine::repair::WritableOverlay;
 use fsmend_engine::{Findings, Problem};
 use fsmend_ufs_format::geometry::ROOT;
 
 use crate::{UfsFs, rows};
 
-/// Depths from here on are read again.
-const NOTED_MAX: u8 = u8::MAX;
-/// Directories deeper than this are not judged.
-const JUDGED_MAX: u32 = 1024;
+/// Stands for this depth and all larger ones, and in what was found also for directories that do not hang on the root.
+const LARGE: u8 = u8::MAX;
+/// Of longer chains of parents nothing is said.
+const CHAIN_MAX: usize = 1 << 16;
 
-/// What the inodes of directories say: one byte for each inode of a group that has directories with a depth.
+/// A depth for each inode of the groups that have directories with one; 0 where none is known.
 #[derive(Debug)]
 pub(crate) struct Depths {
     groups: Box<[OnceLock<Box<[AtomicU8]>>]>,
 }
 
 impl Depths {
-    /// Nothing is noted, for so many groups.
+    /// Nothing is known, for so many groups.
     pub fn new(groups: usize) -> Depths {
         Depths { groups: (0..groups).map(|_| OnceLock::new()).collect() }
     }
 
     fn is_empty(&self) -> bool {
         self.groups.iter().all(|group| group.get().is_none())
+    }
+
+    /// Whether most numbers are small enough for depths.
+    fn are_depths(&self) -> bool {
+        let all = self.groups.iter().filter_map(OnceLock::get).flatten();
+        let (mut small, mut large) = (0u64, 0u64);
+        for depth in all.map(|depth| depth.load(Relaxed)).filter(|depth| *depth != 0) {
+            *if depth == LARGE { &mut large } else { &mut small } += 1;
+        }
+        small > large
     }
 }
 
@@ -43,87 +53,98 @@ impl UfsFs<'_> {
     #[inline]
     pub(crate) fn note_depth(&self, inode: InodeNo, depth: u32) {
         if depth != 0 && inode.0 != ROOT {
-            self.keep_depth(inode, u8::try_from(depth).unwrap_or(NOTED_MAX));
+            self.set_depth(&self.layout.depths, inode, u8::try_from(depth).unwrap_or(LARGE));
         }
     }
 
-    fn keep_depth(&self, inode: InodeNo, depth: u8) {
+    fn set_depth(&self, depths: &Depths, inode: InodeNo, depth: u8) {
         let (group, index) = self.geometry().inode_group(inode.0);
-        let Some(place) = self.layout.depths.groups.get(group as usize) else { return };
+        let Some(place) = depths.groups.get(group as usize) else { return };
         let length = self.scanned_in(group) as usize;
-        let depths = place.get_or_init(|| (0..length).map(|_| AtomicU8::new(0)).collect());
-        if let Some(noted) = depths.get(index as usize) {
-            noted.store(depth, Relaxed);
+        let of_group = place.get_or_init(|| (0..length).map(|_| AtomicU8::new(0)).collect());
+        if let Some(place) = of_group.get(index as usize) {
+            place.store(depth, Relaxed);
         }
     }
 
-    /// The depth that was noted; 0 if none was.
-    fn noted_depth(&self, inode: InodeNo) -> u8 {
+    fn depth_in(&self, depths: &Depths, inode: InodeNo) -> u8 {
         let (group, index) = self.geometry().inode_group(inode.0);
-        let depths = self.layout.depths.groups.get(group as usize).and_then(OnceLock::get);
-        depths.and_then(|depths| depths.get(index as usize)).map_or(0, |depth| depth.load(Relaxed))
-    }
-
-    /// The depth that a directory stores, and the one that it has; `None` where it stores none or does not hang on the root.
-    fn depths_of(&self, inodes: &InodeTable, inode: InodeNo) -> Option<(u32, u32)> {
-        let stored = match self.noted_depth(inode) {
-            0 => return None,
-            NOTED_MAX => self.record(inode)?.depth(),
-            noted => noted.into(),
-        };
-        let (mut at, mut depth) = (inode, 0);
-        while at.0 != ROOT {
-            at = InodeNo(inodes.directory(at)?.parent.load(Relaxed));
-            depth += 1;
-            if at.0 == 0 || depth > JUDGED_MAX || inodes.kind(at) != Kind::Directory {
-                return None;
-            }
-        }
-        Some((stored, depth))
+        let of_group = depths.groups.get(group as usize).and_then(OnceLock::get);
+        of_group.and_then(|depths| depths.get(index as usize)).map_or(0, |depth| depth.load(Relaxed))
     }
 
     /// Whether each noted depth follows from that of the parent. Then all are right: by induction from the root.
     fn depths_follow(&self, inodes: &InodeTable) -> bool {
-        (0..inodes.chunk_count()).flat_map(|chunk| inodes.directories_of_chunk(chunk)).all(|directory| {
-            let parent = InodeNo(directory.parent.load(Relaxed));
-            let before = self.noted_depth(parent);
-            match self.noted_depth(InodeNo(directory.inode)) {
+        let noted = |inode| self.depth_in(&self.layout.depths, InodeNo(inode));
+        directories(inodes).all(|directory| {
+            let parent = directory.parent.load(Relaxed);
+            match noted(directory.inode) {
                 0 => true,
-                1 => parent.0 == ROOT,
-                NOTED_MAX => false,
-                depth => before != 0 && depth == before + 1,
+                1 => parent == ROOT,
+                LARGE => false,
+                depth => noted(parent) == depth - 1,
             }
         })
     }
 
-    /// Calls `visit` with each directory whose depth is wrong, what it stores and what is right, in the order of inodes.
-    fn visit_wrong_depths(&self, inodes: &InodeTable, visit: &mut dyn FnMut(InodeNo, u32, u32)) {
-        if self.layout.depths.is_empty() || self.depths_follow(inodes) || !self.are_depths() {
-            return;
-        }
-        let judged = || {
-            (0..inodes.chunk_count()).flat_map(|chunk| inodes.directories_of_chunk(chunk)).filter_map(
-                |directory| {
-                    let inode = InodeNo(directory.inode);
-                    let (stored, depth) = self.depths_of(inodes, inode)?;
-                    Some((inode, stored, depth))
-                },
-            )
+    /// The depth of a directory. Each is found once: what lies on the way to the root is kept in `found`. `chain` is a buffer.
+    fn find_depth(
+        &self,
+        (inodes, inode): (&InodeTable, InodeNo),
+        found: &Depths,
+        chain: &mut Vec<InodeNo>,
+    ) -> u8 {
+        let mut at = inode;
+        let mut depth = loop {
+            if at.0 == ROOT {
+                break 0;
+            }
+            let known = self.depth_in(found, at);
+            if known != 0 {
+                break known;
+            }
+            chain.push(at);
+            let parent = InodeNo(inodes.directory(at).map_or(0, |fact| fact.parent.load(Relaxed)));
+            if chain.len() == CHAIN_MAX || inodes.kind(parent) != Kind::Directory {
+                break LARGE;
+            }
+            at = parent;
         };
-        judged()
-            .filter(|(_, stored, depth)| stored != depth)
-            .for_each(|(inode, stored, depth)| visit(inode, stored, depth));
+        while let Some(at) = chain.pop() {
+            depth = depth.saturating_add(1);
+            self.set_depth(found, at, depth);
+        }
+        depth
     }
 
-    /// Whether most of the noted numbers are small enough for depths.
-    fn are_depths(&self) -> bool {
-        let noted = || self.layout.depths.groups.iter().filter_map(OnceLock::get).flatten();
-        let (mut small, mut large) = (0u64, 0u64);
-        for depth in noted().map(|depth| depth.load(Relaxed)).filter(|depth| *depth != 0) {
-            *if depth == NOTED_MAX { &mut large } else { &mut small } += 1;
+    /// Calls `visit` with each directory whose depth is wrong, what it stores and what is right, in the order of inodes.
+    fn visit_wrong_depths(&self, inodes: &InodeTable, visit: &mut dyn FnMut(InodeNo, u32, u32)) {
+        let noted = &self.layout.depths;
+        if noted.is_empty() || self.depths_follow(inodes) || !noted.are_depths() {
+            return;
         }
-        small > large
+        let (found, mut chain) = (Depths::new(noted.groups.len()), Vec::new());
+        for inode in directories(inodes).map(|directory| InodeNo(directory.inode)) {
+            let stored = self.depth_in(noted, inode);
+            if stored == 0 {
+                continue;
+            }
+            let depth = self.find_depth((inodes, inode), &found, &mut chain);
+            if depth == stored || depth == LARGE {
+                continue;
+            }
+            let stored = match stored {
+                LARGE => self.record(inode).map_or(stored.into(), |record| record.depth()),
+                _ => stored.into(),
+            };
+            visit(inode, stored, depth.into());
+        }
     }
+}
+
+/// All directories, in the order of inodes.
+fn directories(inodes: &InodeTable) -> impl Iterator<Item = &DirectoryFact> {
+    (0..inodes.chunk_count()).flat_map(|chunk| inodes.directories_of_chunk(chunk))
 }
 
 /// Raises the depths that are wrong.
@@ -133,7 +154,8 @@ pub(crate) fn check(fs: &UfsFs<'_>, inodes: &InodeTable, findings: &mut Findings
     });
 }
 
-/// Writes the right depths; `mending` is told whose comes next. Not beside snapshots, which would have to get copies of what is written, for a hint.
+/// Writes the right depths, and calls `mending` with each inode before its record is written. Nothing is written while there are snapshots: each block would
+/// have to be copied to them first, for a hint.
 pub(crate) fn settle(
     fs: &UfsFs<'_>,
     to: &dyn WritableOverlay,

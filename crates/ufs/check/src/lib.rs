@@ -205,7 +205,7 @@ impl Checkable for UfsFs<'_> {
         let units = geometry.size;
         Expected {
             units,
-            fact_bytes: units / 4 + 6 * inodes,
+            fact_bytes: units / 4 + 7 * inodes,
             to_read: inodes * geometry.version.inode_size() as u64
                 + u64::from(geometry.groups) * geometry.block_size,
             directories: self.layout.directories(),

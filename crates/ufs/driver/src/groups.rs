@@ -159,9 +159,10 @@ impl GroupTable {
     }
 }
 
-/// A count of a group after a change, which the size of the group bounds.
+/// A count of a group after a change; the nearest that can be stored where a damaged count leaves the range.
 fn plus(count: i32, change: i64) -> i32 {
-    i32::try_from(i64::from(count).saturating_add(change)).unwrap_or(count)
+    let limit = if change < 0 { i32::MIN } else { i32::MAX };
+    i32::try_from(i64::from(count).saturating_add(change)).unwrap_or(limit)
 }
 
 fn free_map(cg: &CylinderGroup, geometry: &Geometry, group: u32) -> FreeMap {
