@@ -7,15 +7,9 @@
 //! that is mended on the way, so that later checks see the file system as it will be after repair.
 
 // Numbers here come from disks, and go there: a cast that loses bits must say why.
-#![deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 #![cfg_attr(
-    test,
-    allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss,
-        reason = "small numbers"
-    )
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
 )]
 
 pub(crate) mod allocation;

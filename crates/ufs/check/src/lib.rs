@@ -12,15 +12,9 @@
 //! Units of claims are fragments. Addresses in problems are fragments too, as in the messages of FreeBSD's fsck_ffs.
 
 // Numbers here come from disks, and go there: a cast that loses bits must say why.
-#![deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)]
 #![cfg_attr(
-    test,
-    allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_sign_loss,
-        reason = "small numbers"
-    )
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
 )]
 
 pub(crate) mod allocation;
