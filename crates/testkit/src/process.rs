@@ -114,8 +114,13 @@ fn wait(child: &mut Child, closing: &Receiver<()>, deadline: Instant) -> io::Res
     }
 }
 
-/// `VmHWM` of a process, in bytes.
+/// `VmHWM` of a process, in bytes. Nothing while it still shares the memory of this one: a child may be stopped just before
+/// `execve` puts its own in place, and the mark would be that of this process. (No program is watched that is this one.)
 fn high_water_mark(process: u32) -> Option<u64> {
+    let program = |process: &str| std::fs::read_link(format!("/proc/{process}/exe")).ok();
+    if program(&process.to_string())? == program("self")? {
+        return None;
+    }
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
