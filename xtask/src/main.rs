@@ -14,24 +14,53 @@ mod tidy;
 mod vm;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask COMMAND
+use clap::Parser;
 
-  test           install what the tests need, then formatting, lints, tidy and all tests
-  test --vm      what needs a kernel of its own (LVM snapshots), in a small guest under qemu
-  test --boot [PACKAGE]
-                 the package's hooks for initramfs-tools and dracut: guests with damaged root file systems repair
-                 themselves and boot (needs the superuser, a mirror of Debian and qemu; skipped otherwise)
-  ci             what the continuous integration runs (the same as test)
-  tidy           house rules: crate edges, file headers and lengths, printing, links of the documentation
-  package        make the Debian package, the static program and the list of components in target/package
-                 (--test: make the Debian package and try it in a fresh Debian; needs the superuser)
-  example        make examples/damaged.qcow2 anew
-  picture        draw docs/run.svg, the README's picture of a run over the example
-  fuzz           coverage-guided fuzzing, one target after the other (needs a nightly toolchain and cargo-fuzz;
-                 [--seconds N] [--images FOLDER: damaged images for the target cut_image] [--seeds-only] [TARGET...])
+/// The tooling of the workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = BENCHMARKS)]
+enum Command {
+    /// Install what the tests need, then formatting, lints, tidy and all tests
+    #[command(visible_alias = "ci")]
+    Test {
+        /// Instead: what needs a kernel of its own (LVM snapshots), in a small guest under qemu
+        #[arg(long, conflicts_with = "boot")]
+        vm: bool,
+        /// Instead: the package's hooks for initramfs-tools and dracut. Guests with damaged root file systems repair
+        /// themselves and boot (needs the superuser, a mirror of Debian and qemu; skipped otherwise)
+        #[arg(long, value_name = "PACKAGE")]
+        #[expect(clippy::option_option, reason = "the option, and its value")]
+        boot: Option<Option<PathBuf>>,
+    },
+    /// House rules: crate edges, file headers and lengths, printing, links of the documentation
+    Tidy,
+    /// Make the Debian package, the static program and the list of components in target/package
+    Package {
+        /// Make the Debian package only, and try it in a fresh Debian (needs the superuser)
+        #[arg(long)]
+        test: bool,
+    },
+    /// Make examples/damaged.qcow2 anew
+    Example,
+    /// Draw docs/run.svg, the README's picture of a run over the example
+    Picture,
+    /// Coverage-guided fuzzing, one target after the other (needs a nightly toolchain and cargo-fuzz):
+    /// [--seconds N] [--images FOLDER: damaged images for the target cut_image] [--seeds-only] [TARGET...]
+    Fuzz {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Measure: see below
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+const BENCHMARKS: &str = "Benchmarks:
   bench images   make the benchmark images
   bench check    measure `fsmend check` against the installed e2fsck and the floor
                  (--cache FOLDER says where the images are, --runs N how often to measure, at least 5)
@@ -54,23 +83,17 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                  (--old PROGRAM --new PROGRAM, --from PLACE, --cases N)";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = match words.as_slice() {
-        ["test" | "ci"] => test::run(),
-        ["test", "--vm"] => vm::test(),
-        ["test", "--boot"] => vm::boot::test(None),
-        ["test", "--boot", package] => vm::boot::test(Some(Path::new(package))),
-        ["tidy"] => tidy::run(),
-        ["package", rest @ ..] => package::run(rest),
-        ["example"] => workspace().and_then(|workspace| example::run(&workspace)),
-        ["picture"] => workspace().and_then(|workspace| picture::run(&workspace)),
-        ["fuzz", rest @ ..] => fuzz::run(rest),
-        ["bench", rest @ ..] => bench::run(rest),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(16);
-        }
+    let done = match Command::parse() {
+        Command::Test { vm: true, .. } => vm::test(),
+        Command::Test { boot: Some(package), .. } => vm::boot::test(package.as_deref()),
+        Command::Test { .. } => test::run(),
+        Command::Tidy => tidy::run(),
+        Command::Package { test: false } => package::run(),
+        Command::Package { test: true } => package::test(),
+        Command::Example => workspace().and_then(|workspace| example::run(&workspace)),
+        Command::Picture => workspace().and_then(|workspace| picture::run(&workspace)),
+        Command::Fuzz { arguments } => fuzz::run(&words(&arguments)),
+        Command::Bench { arguments } => bench::run(&words(&arguments)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,6 +102,10 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn words(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
 }
 
 /// The folder that holds the workspace.

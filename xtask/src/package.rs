@@ -33,23 +33,24 @@ const NOT_IN_DEBIAN: &str = "initial-upload-closes-no-bugs";
 /// Highest exposure, in tenths, that `systemd-analyze security` may tell of a unit.
 const EXPOSURE_MAX: &str = "50";
 
-/// Makes everything, or with `--test` makes and tries the Debian package.
-pub fn run(arguments: &[&str]) -> io::Result<()> {
+/// Makes everything.
+pub fn run() -> io::Result<()> {
     let root = workspace()?;
     let folder = root.join("target/package");
-    match arguments {
-        [] => {
-            let package = debian(&root, &folder)?;
-            let archive = static_archive(&root, &folder)?;
-            let list = components(&root, &folder)?;
-            for made in [package, archive, list] {
-                println!("{}", made.display());
-            }
-            Ok(())
-        }
-        ["--test"] => test(&root, &folder, &debian(&root, &folder)?),
-        _ => Err(io::Error::other("usage: cargo xtask package [--test]")),
+    let package = debian(&root, &folder)?;
+    let archive = static_archive(&root, &folder)?;
+    let list = components(&root, &folder)?;
+    for made in [package, archive, list] {
+        println!("{}", made.display());
     }
+    Ok(())
+}
+
+/// Makes and tries the Debian package.
+pub fn test() -> io::Result<()> {
+    let root = workspace()?;
+    let folder = root.join("target/package");
+    try_in_debian(&root, &folder, &debian(&root, &folder)?)
 }
 
 /// Makes and tries the Debian package, where that can be done; why not is noted in `skip_log` otherwise.
@@ -59,7 +60,7 @@ pub fn try_it(skip_log: &Path) -> io::Result<()> {
     let why = match missing {
         Some(program) => format!("{program} is missing"),
         None if !is_root() => "not run as root".to_owned(),
-        None => return run(&["--test"]),
+        None => return test(),
     };
     let mut log = fs::OpenOptions::new().create(true).append(true).open(skip_log)?;
     io::Write::write_all(&mut log, format!("the Debian package: {why}\n").as_bytes())
@@ -177,7 +178,9 @@ fn tool(root: &Path, (program, name, version): (&str, &str, &str)) -> io::Result
     let installed = tools.join("bin").join(program);
     if !installed.exists() {
         let mut command = Command::new(env!("CARGO"));
-        command.args(["install", "--locked", "--quiet", "--version", version, name, "--root"]).arg(&tools);
+        // Not optimised: it runs for a second, and takes minutes to build.
+        command.args(["install", "--debug", "--locked", "--quiet", "--version", version, name, "--root"]);
+        command.arg(&tools);
         succeed(command.env("CARGO_TARGET_DIR", tools.join("build")))?;
         let _ = fs::remove_dir_all(tools.join("build"));
     }
@@ -185,7 +188,7 @@ fn tool(root: &Path, (program, name, version): (&str, &str, &str)) -> io::Result
 }
 
 /// Tries the package in a fresh Debian.
-fn test(root: &Path, folder: &Path, package: &Path) -> io::Result<()> {
+fn try_in_debian(root: &Path, folder: &Path, package: &Path) -> io::Result<()> {
     let lint = output(
         Command::new("lintian")
             .args(["--fail-on", "error,warning", "--tag-display-limit", "0", "--allow-root"])

@@ -32,6 +32,7 @@ const NEEDS: &[Need] = &[
     },
     Need { program: "e2fsck", package: "e2fsprogs", without: "every comparison with e2fsck" },
     Need { program: "debugfs", package: "e2fsprogs", without: "images that the kernel cannot fill" },
+    Need { program: "fuse2fs", package: "fuse2fs", without: "calls on our mount beside others" },
     Need { program: "xfs_io", package: "xfsprogs", without: "encrypted directories and crash images" },
     Need { program: "mkfs.btrfs", package: "btrfs-progs", without: "images that lie on btrfs" },
     Need { program: "debootstrap", package: "debootstrap", without: "the Debian package" },

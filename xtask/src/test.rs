@@ -48,7 +48,8 @@ pub fn run() -> io::Result<()> {
             doc.env("RUSTDOCFLAGS", "-D warnings");
             passes(doc)
         }),
-        step("build of fsmend", || passes(cargo(&["build", "--package", "fsmend-cli"]))),
+        // Of the whole workspace: with the features that the tests are built with, so that nothing is built twice.
+        step("build of fsmend", || passes(cargo(&["build", "--workspace", "--bin", "fsmend"]))),
         step("tests", || {
             let followed = totals.follow(cargo(&["test", "--workspace", "--no-fail-fast"]));
             followed.inspect_err(|error| eprintln!("cargo test: {error}")).unwrap_or(false)

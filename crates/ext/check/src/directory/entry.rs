@@ -54,7 +54,12 @@ impl Fate {
         let Some(header) = EntryHeader::at(bytes, offset, layout) else { return };
         match self {
             Fate::Same => {}
-            Fate::Gone => EntryHeader { inode: 0, ..header }.store(bytes, offset, layout),
+            Fate::Gone => {
+                // The kernel refuses a `.` at the end of a block, even a free one.
+                let is_dot = header.name_len == 1 && bytes.get(offset + ENTRY_HEADER_LEN) == Some(&b'.');
+                let name_len = if is_dot { 0 } else { header.name_len };
+                EntryHeader { inode: 0, name_len, ..header }.store(bytes, offset, layout);
+            }
             Fate::Corrected(correction) => {
                 let file_type = correction.file_type.unwrap_or(header.file_type);
                 EntryHeader { file_type, ..header }.store(bytes, offset, layout);

@@ -589,6 +589,12 @@ pub(super) fn mend_block(
         broken_at = broken_at.or(Some(place.offset));
         found.raise(break_problem(params, block, place));
     });
+    if let Some(block) = block
+        && let Some(at) = leaf::free_dot(bytes, params, first)
+    {
+        found.raise(Problem::new(&rows::FREE_DOT).inode(params.inode).block(block));
+        leaf::take_name(bytes, at, params);
+    }
     let first_block = block.filter(|_| first);
     let parent = first_block.and_then(|block| dots::mend(bytes, params, block, broken_at.is_some(), found));
     (parent, broken_at)

@@ -60,6 +60,20 @@ fn make_room(block: &mut [u8], params: &DirectoryParams, first: bool) -> bool {
     true
 }
 
+/// Offset of the record that ends with the block, if it is free and named `.`: the kernel would not read the directory.
+pub(super) fn free_dot(block: &[u8], params: &DirectoryParams, first: bool) -> Option<usize> {
+    let (at, header, index) = last_record(block, params, first)?;
+    let is_dot = header.inode == 0 && header.name_len == 1 && block.get(at + ENTRY_HEADER_LEN) == Some(&b'.');
+    (is_dot && !(first && index < 2)).then_some(at)
+}
+
+/// Takes the name of the record at `at` away.
+pub(super) fn take_name(block: &mut [u8], at: usize, params: &DirectoryParams) {
+    if let Some(header) = EntryHeader::at(block, at, params.layout) {
+        EntryHeader { name_len: 0, ..header }.store(block, at, params.layout);
+    }
+}
+
 /// Offset, header and number of the record that ends with the block.
 fn last_record(block: &[u8], params: &DirectoryParams, first: bool) -> Option<(usize, EntryHeader, u32)> {
     let (mut at, mut index) = (0, 0);

@@ -94,6 +94,15 @@ problem_rows! {
         loss: "Nothing that was reachable by this name.",
         peers: [0x02001B],
     }
+    /// A `.` that is free, at the end of a block.
+    FREE_DOT = "ext.directory.free-dot" {
+        severity: Major, evidence: Local, preen: true,
+        message: "the last entry of {block} of directory {inode} is free, but is named '.'",
+        meaning: "Kernels since 2025 refuse to read a directory in which an entry named '.' ends a block, even if the entry is free. e2fsck accepts it.",
+        repair: "The free entry loses its name.",
+        loss: "Nothing.",
+        peers: [],
+    }
     /// An inode number that no name may lead to.
     ENTRY_INODE_INVALID = "ext.directory.entry-inode-invalid" {
         severity: Major, evidence: Local, preen: false,

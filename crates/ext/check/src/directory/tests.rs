@@ -195,6 +195,7 @@ fn damaged_dots() -> Vec<&'static str> {
         }),
         entries(&rows::DOT_AGAIN, &[(13, ".")]),
         entries(&rows::DOT_DOT_AGAIN, &[(13, "..")]),
+        entries(&rows::FREE_DOT, &[(0, ".")]),
     ]
 }
 

@@ -109,6 +109,8 @@ impl<'f> DirectoryFastPath<'f> {
                 let hash = hash_name(record, name_len)?;
                 summary.add_name(hash);
                 summary.targets.push(self.target(header.inode(), header.file_type(), directory)?);
+            } else if at + len == block.len() && name_len == 1 && record.get(8) == Some(&b'.') {
+                return None;
             }
             at += len;
         }

@@ -111,7 +111,7 @@ fn reserved(subject: &mut Subject<'_, '_>) -> Role {
 }
 
 /// What a reserved inode that holds nothing cannot have either: an attribute block, whose references would have to be counted, the flag of
-/// indexed directories, and that of a kind of maps that the file system does not know. (The journal's, and those of quota, are looked at with the files that they may hold.)
+/// indexed directories, that of a kind of maps that the file system does not know, and two flags that exclude each other. (The journal's, and those of quota, are looked at with the files that they may hold.)
 pub(crate) fn repair_input(subject: &mut Subject<'_, '_>) {
     let number = subject.inode.0;
     let is_looked_after = matches!(number, special::JOURNAL | special::USER_QUOTA | special::GROUP_QUOTA);
@@ -127,12 +127,20 @@ pub(crate) fn repair_input(subject: &mut Subject<'_, '_>) {
         subject.raw.i_file_acl_lo.set(0);
         subject.raw.i_file_acl_high.set(0);
     }
-    if subject.raw.has_flag(InodeFlags::EXTENTS) && !extent::is_enabled(subject) {
-        let stored = Value::Hex(u64::from(subject.raw.i_flags.get()));
-        let problem = subject.problem(&RESERVED_REMAINS).stored(stored);
-        subject.raise(problem.detail("what", "a map by extents"));
-        subject.raw.clear_flag(InodeFlags::EXTENTS);
+    let (has_extents, is_known) = (subject.raw.has_flag(InodeFlags::EXTENTS), extent::is_enabled(subject));
+    if has_extents && subject.raw.has_flag(InodeFlags::INLINE_DATA) && is_known {
+        flag_remains(subject, "inline data beside its extents", InodeFlags::INLINE_DATA);
     }
+    if has_extents && !is_known {
+        flag_remains(subject, "a map by extents", InodeFlags::EXTENTS);
+    }
+}
+
+fn flag_remains(subject: &mut Subject<'_, '_>, what: &'static str, flag: InodeFlags) {
+    let stored = Value::Hex(u64::from(subject.raw.i_flags.get()));
+    let problem = subject.problem(&RESERVED_REMAINS).stored(stored);
+    subject.raise(problem.detail("what", what));
+    subject.raw.clear_flag(flag);
 }
 
 fn clear_mode(subject: &mut Subject<'_, '_>) {

@@ -374,6 +374,10 @@ fn reserved_inodes_that_are_not_in_use_have_neither_attributes_nor_extents_nor_a
         outside.i_file_acl_lo.set(1 << 30);
         bench.expect(number, &outside, &[]);
         bench.expect(number, &with_flag, &[]);
+        let mut with_two = with_flag;
+        with_two.set_flag(InodeFlags::INLINE_DATA);
+        let mended = bench.expect(number, &with_two, &[&RESERVED_REMAINS]);
+        assert!(!mended.raw().has_flag(InodeFlags::INLINE_DATA), "{number}");
         let mut indexed = empty;
         indexed.set_flag(InodeFlags::INDEX);
         let mended = bench.expect(number, &indexed, &[&INDEX_NOT_DIRECTORY]);
