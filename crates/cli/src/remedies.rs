@@ -19,6 +19,8 @@ pub struct Remedies {
 pub struct Remedy {
     /// What the repair does: sentences.
     pub repair: &'static str,
+    /// Whether something may be lost.
+    pub loses: bool,
     /// What may be lost: sentences that stand behind a colon.
     pub loss: &'static str,
 }
@@ -35,9 +37,10 @@ impl Remedies {
 
     /// What is done about problems of the kind `row`.
     pub fn of(self, row: &Row) -> Remedy {
+        let of_row = Remedy { repair: row.repair, loses: row.loses, loss: row.loss };
         let (repair, loss) = match self.duplicates {
-            _ if !FAMILIES.has(|family| family.sharing(), row) => (row.repair, row.loss),
-            DuplicatesArg::Clone => (row.repair, row.loss),
+            _ if !FAMILIES.has(|family| family.sharing(), row) => return of_row,
+            DuplicatesArg::Clone => return of_row,
             DuplicatesArg::Zero => (
                 "As requested: one file keeps the blocks, the others get zeros instead. (Directories get copies.)",
                 "The contents of these blocks, for all files but the one that keeps them. It is not known which file has the right data.",
@@ -51,7 +54,7 @@ impl Remedies {
                 "All of these files, with their names and contents.",
             ),
         };
-        Remedy { repair, loss }
+        Remedy { repair, loses: true, loss }
     }
 }
 
@@ -66,7 +69,10 @@ mod tests {
         let of_duplicates: Vec<_> = FAMILIES.catalogue().into_iter().filter(is_of_duplicates).collect();
         assert!(!of_duplicates.is_empty());
         for row in of_duplicates {
-            assert_eq!(Remedies::USUAL.of(row), Remedy { repair: row.repair, loss: row.loss });
+            assert_eq!(
+                Remedies::USUAL.of(row),
+                Remedy { repair: row.repair, loses: row.loses, loss: row.loss }
+            );
             for duplicates in kinds {
                 let told = Remedies { duplicates }.of(row);
                 assert!(told.repair != row.repair && told.loss != row.loss, "{} {duplicates:?}", row.code);
@@ -74,7 +80,7 @@ mod tests {
         }
         for row in FAMILIES.catalogue().into_iter().filter(|row| !is_of_duplicates(row)) {
             let told = Remedies { duplicates: DuplicatesArg::Delete }.of(row);
-            assert_eq!(told, Remedy { repair: row.repair, loss: row.loss });
+            assert_eq!(told, Remedy { repair: row.repair, loses: row.loses, loss: row.loss });
         }
     }
 }

@@ -76,19 +76,14 @@ pub struct Row {
     pub meaning: &'static str,
     /// What a repair does about it.
     pub repair: &'static str,
-    /// What may be lost by that repair ("Nothing." where nothing is).
+    /// Whether that repair may lose something.
+    pub loses: bool,
+    /// What may be lost by it; where nothing is, that says so.
     pub loss: &'static str,
     /// Code numbers of the equivalents in the established checker of the family, if any.
     pub peers: &'static [u32],
     /// What that checker prints for it, where it has messages and no numbers; a part that does not change.
     pub messages: &'static [&'static str],
-}
-
-impl Row {
-    /// Whether its repair may lose something.
-    pub fn loses_something(&self) -> bool {
-        self.loss != "Nothing."
-    }
 }
 
 impl PartialEq for Row {
@@ -112,6 +107,7 @@ impl Ord for Row {
 }
 
 /// Declares catalogue rows as statics, and a slice `ROWS` of all of them. Every field is required, but for `messages` behind `peers`.
+/// `loss: nothing` says that a repair loses nothing, and can be followed by a sentence in place of "Nothing.".
 ///
 /// ```
 /// fsmend_engine::problem_rows! {
@@ -121,7 +117,7 @@ impl Ord for Row {
 ///         message: "group {group} says it has {stored} free blocks, but {observed} are free",
 ///         meaning: "The count was not updated before the system stopped.",
 ///         repair: "The count is set to what was counted.",
-///         loss: "Nothing.",
+///         loss: nothing,
 ///         peers: [0x05000E],
 ///     }
 /// }
@@ -129,12 +125,16 @@ impl Ord for Row {
 /// ```
 #[macro_export]
 macro_rules! problem_rows {
+    (@loses nothing $($loss:literal)?) => { false };
+    (@loses $loss:literal) => { true };
+    (@loss nothing) => { "Nothing." };
+    (@loss $(nothing)? $loss:literal) => { $loss };
     ($( $(#[$doc:meta])* $name:ident = $code:literal {
         severity: $severity:ident, evidence: $evidence:ident, preen: $preen:literal,
         message: $message:literal,
         meaning: $meaning:literal,
         repair: $repair:literal,
-        loss: $loss:literal,
+        loss: $($nothing:ident)? $($loss:literal)?,
         peers: [$($peer:literal),* $(,)?] $(, messages: [$($said:literal),* $(,)?])? $(,)?
     } )*) => {
         $( $(#[$doc])* pub static $name: $crate::problem::Row = $crate::problem::Row {
@@ -145,7 +145,8 @@ macro_rules! problem_rows {
             message: $message,
             meaning: $meaning,
             repair: $repair,
-            loss: $loss,
+            loses: $crate::problem_rows!(@loses $($nothing)? $($loss)?),
+            loss: $crate::problem_rows!(@loss $($nothing)? $($loss)?),
             peers: &[$($peer),*],
             messages: &[$($($said),*)?],
         }; )*

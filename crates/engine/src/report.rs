@@ -249,12 +249,12 @@ mod tests {
         /// A note.
         A_NOTE = "demo.a.note" {
             severity: Note, evidence: Local, preen: true, message: "{inode} is odd",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+            meaning: "m", repair: "r", loss: nothing, peers: [],
         }
         /// A mild one.
         B_MINOR = "demo.b.minor" {
             severity: Minor, evidence: Local, preen: true, message: "{inode} is off",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+            meaning: "m", repair: "r", loss: nothing, peers: [],
         }
         /// A bad one.
         C_MAJOR = "demo.c.major" {

@@ -107,17 +107,17 @@ mod tests {
         /// A file.
         A_FILE = "demo.file" {
             severity: Minor, evidence: Cross, preen: true, message: "{inode} has no name",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+            meaning: "m", repair: "r", loss: nothing, peers: [],
         }
         /// A directory.
         A_DIRECTORY = "demo.directory" {
             severity: Minor, evidence: Cross, preen: true, message: "{inode} has no name",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+            meaning: "m", repair: "r", loss: nothing, peers: [],
         }
         /// A file that is not kept.
         AN_EMPTY_FILE = "demo.empty" {
             severity: Minor, evidence: Cross, preen: true, message: "{inode} has no name",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+            meaning: "m", repair: "r", loss: nothing, peers: [],
         }
     }
 

@@ -88,8 +88,6 @@ fn tree_text(contents: &Contents) -> String {
 fn losses(contents: &Contents, style: Style) -> String {
     let lines: Vec<String> = contents
         .losses()
-        // "Nothing; ..." is a remark.
-        .filter(|(_, _, loss)| !loss.starts_with("Nothing;"))
         .map(|(code, count, loss)| {
             let line = format!("{} ({}): {}", printable(code), thousands(count), printable(loss));
             style.wrap("  - ", &line)

@@ -48,7 +48,7 @@ impl Description {
                 description.losses.iter_mut().find(|loss| is_later && loss.1 == group.row.code)
             {
                 loss.0 += group.total;
-            } else if group.row.loses_something() {
+            } else if group.row.loses {
                 description.losses.push((group.total, group.row.code, remedies.of(group.row).loss));
             }
         }
@@ -57,12 +57,9 @@ impl Description {
 
     /// The files of which something may be lost.
     pub fn files_with_losses(&self) -> impl Iterator<Item = &FileChange> {
-        self.files.iter().filter(|file| {
-            // "Nothing; ..." is a remark.
-            let mut sentences = file.losses.iter().map(|row| self.sentence(file, row));
-            file.actions.iter().any(Action::loses_something)
-                || sentences.any(|sentence| !sentence.starts_with("Nothing;"))
-        })
+        self.files
+            .iter()
+            .filter(|file| !file.losses.is_empty() || file.actions.iter().any(Action::loses_something))
     }
 
     /// The losses that no file stands for.

@@ -59,7 +59,7 @@ fn add<'r>(files: &mut BTreeMap<InodeNo, File<'r>>, problem: &'r Problem, layout
     let file = files.entry(inode).or_insert_with(new);
     file.path = file.path.or(problem.object.path.as_deref());
     file.worst = file.worst.max(severity);
-    file.loses |= !layout.remedies.of(problem.row).loss.starts_with("Nothing");
+    file.loses |= layout.remedies.of(problem.row).loses;
     if !file.codes.contains(&problem.row.code) {
         file.codes.push(problem.row.code);
     }

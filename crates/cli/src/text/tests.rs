@@ -25,13 +25,13 @@ fsmend_engine::problem_rows! {
     LINKS = "demo.inode.links-mismatch" {
         severity: Minor, evidence: Cross, preen: true,
         message: "{inode} says that {stored} names lead to it, but {observed} do",
-        meaning: "m", repair: "The count is set to what was counted.", loss: "Nothing.", peers: [0x040002],
+        meaning: "m", repair: "The count is set to what was counted.", loss: nothing, peers: [0x040002],
     }
     /// For the tests.
     ODD = "demo.group.odd" {
         severity: Note, evidence: Local, preen: true,
         message: "{group} is odd",
-        meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+        meaning: "m", repair: "r", loss: nothing, peers: [],
     }
 }
 

@@ -45,7 +45,7 @@ impl<F: Family> Checker<F> {
             if known.former_names.is_empty() {
                 known.former_names = problem.former_names();
             }
-            if problem.row.loses_something() && !known.losses.contains(&problem.row) {
+            if problem.row.loses && !known.losses.contains(&problem.row) {
                 known.losses.push(problem.row);
             }
         }

@@ -56,7 +56,7 @@ mod tests {
         /// Without a name.
         NAMELESS = "demo.inode.nameless" {
             severity: Major, evidence: Cross, preen: true, message: "{inode} has no name",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+            meaning: "m", repair: "r", loss: nothing, peers: [],
         }
     }
 

@@ -27,7 +27,7 @@ pub fn name_objects<V: Directories>(
     pool: (PoolConfig<'_>, &AtomicBool),
     degraded: &mut Vec<String>,
 ) -> Findings {
-    let is_wanted = |row: &Row| naming == Naming::All || row.loses_something();
+    let is_wanted = |row: &Row| naming == Naming::All || row.loses;
     let mut wanted = BTreeSet::new();
     let mut mentions = 0;
     let most = if all { usize::MAX } else { NAMED_PER_ROW };

@@ -8,23 +8,23 @@ crate::problem_rows! {
     DEMO = "demo.thing.wrong" {
         severity: Minor, evidence: Local, preen: true,
         message: "{inode} of {group} stores {stored:byte:bytes}, not {observed}, at {block} ({why}){once?, once }",
-        meaning: "m", repair: "r", loss: "Nothing.", peers: [0x010007],
+        meaning: "m", repair: "r", loss: nothing, peers: [0x010007],
     }
     /// Another.
     OTHER = "demo.thing.odd" {
         severity: Minor, evidence: Local, preen: true, message: "{inode} is odd",
-        meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+        meaning: "m", repair: "r", loss: nothing, peers: [],
     }
     /// For the order.
     SIMPLE = "demo.thing.simple" {
         severity: Minor, evidence: Local, preen: true,
         message: "{inode} is wrong",
-        meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+        meaning: "m", repair: "r", loss: nothing, peers: [],
     }
     /// With several peers.
     PEERS = "demo.thing.elsewhere" {
         severity: Minor, evidence: Local, preen: true, message: "{inode} is wrong",
-        meaning: "m", repair: "r", loss: "Nothing.", peers: [1, 2, 3],
+        meaning: "m", repair: "r", loss: nothing, peers: [1, 2, 3],
     }
 }
 

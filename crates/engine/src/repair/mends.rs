@@ -77,12 +77,12 @@ mod tests {
         /// One.
         ONE = "demo.inode.one" {
             severity: Minor, evidence: Local, preen: true, message: "{inode} is off",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+            meaning: "m", repair: "r", loss: nothing, peers: [],
         }
         /// Another.
         OTHER = "demo.inode.other" {
             severity: Minor, evidence: Local, preen: true, message: "{inode} is wrong",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+            meaning: "m", repair: "r", loss: nothing, peers: [],
         }
     }
 

@@ -205,7 +205,7 @@ impl Later {
 
 /// The problems whose repair loses something.
 fn losses(findings: &Findings) -> impl Iterator<Item = &Problem> {
-    findings.iter().filter(|problem| problem.row.loses_something())
+    findings.iter().filter(|problem| problem.row.loses)
 }
 
 /// Lays what closes an external journal over its device, for the checks to come.
@@ -247,7 +247,7 @@ mod tests {
         /// Loses nothing.
         HARMLESS = "demo.inode.harmless" {
             severity: Major, evidence: Cross, preen: false, message: "{inode} is off",
-            meaning: "m", repair: "r", loss: "Nothing.", peers: [],
+            meaning: "m", repair: "r", loss: nothing, peers: [],
         }
     }
 

@@ -8,7 +8,7 @@ fsmend_engine::problem_rows! {
         message: "the superblock at byte {place} is invalid: {why}",
         meaning: "hybridfs has three superblocks, which never change: at 64 KiB, at the start of the log and at the end of the device. This one was damaged or overwritten.",
         repair: "The superblock is rewritten from a valid one.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.superblock.differs`.
@@ -17,7 +17,7 @@ fsmend_engine::problem_rows! {
         message: "the superblock at byte {place} differs from the one in use",
         meaning: "All superblocks must be equal. This one is valid, but has other values: it belongs to an earlier file system, or was overwritten. The values that most superblocks have are used; with two that differ, the one that the anchors match.",
         repair: "The superblock is rewritten from the one in use.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.anchor.damaged`.
@@ -26,7 +26,7 @@ fsmend_engine::problem_rows! {
         message: "the anchor in slot {slot} is invalid: {why}",
         meaning: "Four anchors, written in turn, point to the place where recovery begins. One of the older ones is damaged; the newest one is valid.",
         repair: "The anchor is rewritten.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.anchor.torn`.
@@ -35,7 +35,7 @@ fsmend_engine::problem_rows! {
         message: "the anchor in slot {slot} was not written completely",
         meaning: "The system stopped while this anchor was written. The previous anchor points to the same segments.",
         repair: "None needed: the next mount rewrites the anchor.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.anchor.none`.
@@ -53,7 +53,7 @@ fsmend_engine::problem_rows! {
         message: "segment {stored} was not written completely and is ignored",
         meaning: "The system stopped while the segment was written. The state before this segment is checked; the next mount uses the same state.",
         repair: "None needed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.log.body`.
@@ -62,7 +62,7 @@ fsmend_engine::problem_rows! {
         message: "segment {stored} was damaged after it was written: a mount would return to an older state",
         meaning: "The anchors prove that this segment reached the disk. Its checksums are wrong now, so a mount treats it as incomplete and returns to an older state, whose contents may already be overwritten.",
         repair: "A new segment is written that refers to everything the damaged one refers to. Damage to those blocks is reported separately.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.log.gap`.
@@ -71,7 +71,7 @@ fsmend_engine::problem_rows! {
         message: "the summary of segment {stored} is lost; segment {observed} after it is complete and is used",
         meaning: "Each segment points to the next one. A mount stops at the segment that it cannot read and loses all changes after it. Later segments were found by their summaries; each of them describes the whole file system.",
         repair: "A new segment with the newest state is written, and all anchors are set to it. The bitmaps are rebuilt.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.log.checkpoint`.
@@ -80,7 +80,7 @@ fsmend_engine::problem_rows! {
         message: "the last segment has segment {stored} as its checkpoint, which is wrong",
         meaning: "A checkpoint is a segment that was written with all bitmaps. The last segment holds the number of the previous checkpoint, and a mount needs it.",
         repair: "A new segment is written, which is itself a checkpoint.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.log.next`.
@@ -89,7 +89,7 @@ fsmend_engine::problem_rows! {
         message: "the place reserved for the next segment, {block}, is in use or outside the log",
         meaning: "The last segment holds the place of the next one. A read-write mount would overwrite the blocks there.",
         repair: "A new segment is written elsewhere and reserves free space.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.log.totals`.
@@ -98,7 +98,7 @@ fsmend_engine::problem_rows! {
         message: "the last segment counts {stored} {what}, but there are {observed}",
         meaning: "Every segment holds totals of the space and inodes in use. df shows them.",
         repair: "The total is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.ifile.node`.
@@ -116,7 +116,7 @@ fsmend_engine::problem_rows! {
         message: "the IFILE has count {stored} for {block}, should be {observed}",
         meaning: "A record counts the inodes below a node, and in its upper half the orphans. For an inode block both halves have one bit for each inode.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.ifile.place`.
@@ -134,7 +134,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} is {stored} in the IFILE, but is {observed}",
         meaning: "The IFILE has a bit for each inode. It does not match the inode.",
         repair: "The bit is set from the inode.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.ifile.orphan`.
@@ -143,7 +143,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has {stored:link:links}, but the IFILE says that it {observed}",
         meaning: "The IFILE marks inodes without links; the next mount removes them. Such a mark on an inode with links would delete a file that is in use.",
         repair: "The mark is set from the link count.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.bitmap.node`.
@@ -152,7 +152,7 @@ fsmend_engine::problem_rows! {
         message: "the BFILE is damaged at {block}: {why}",
         meaning: "The BFILE holds the places of the bitmaps. The bitmaps can be computed from the files.",
         repair: "The bitmaps are rebuilt.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.bitmap.sum`.
@@ -161,7 +161,7 @@ fsmend_engine::problem_rows! {
         message: "the BFILE has {stored} free blocks for the node at {block}, should be {observed}",
         meaning: "A record counts the free blocks below its node.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.bitmap.damaged`.
@@ -170,7 +170,7 @@ fsmend_engine::problem_rows! {
         message: "the bitmap of {group} is invalid: {why}",
         meaning: "Without it the file system cannot be mounted read-write. The bitmap can be computed from the files.",
         repair: "The bitmap is rebuilt.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.bitmap.free-count`.
@@ -179,7 +179,7 @@ fsmend_engine::problem_rows! {
         message: "{group} has {stored} free blocks in the BFILE, but {observed} are free",
         meaning: "The count in the BFILE was not updated, or is damaged.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.bitmap.not-marked`.
@@ -188,7 +188,7 @@ fsmend_engine::problem_rows! {
         message: "{block} in use, but marked free",
         meaning: "The next write could overwrite these blocks. The mark comes from the bitmap and from the segments written after it.",
         repair: "The fragments are marked in use.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.bitmap.marked`.
@@ -197,7 +197,7 @@ fsmend_engine::problem_rows! {
         message: "{block} marked in use, but owned by nothing",
         meaning: "No file uses these blocks, so their space is wasted.",
         repair: "The fragments are marked free.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.inode.unreadable`.
@@ -242,7 +242,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} is not in use, but not empty",
         meaning: "An unused inode must be all zeros.",
         repair: "The inode is filled with zeros.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.inode.format`.
@@ -269,7 +269,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has size {stored}, which does not match its contents; expected {observed}",
         meaning: "Contents are mapped after the end of the file, or end before it. The size of a directory is the sum of its entries.",
         repair: "The size is corrected. The contents are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.inode.used`.
@@ -278,7 +278,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} counts {stored} fragments of contents, but has {observed}",
         meaning: "The count is shown as the disk usage of the file.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.map.node`.
@@ -296,7 +296,7 @@ fsmend_engine::problem_rows! {
         message: "{inode}: the map has count {stored} for {block}, should be {observed}",
         meaning: "A record counts what is below its node or directory block.",
         repair: "The map is rebuilt.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.map.broken`.
@@ -368,7 +368,7 @@ fsmend_engine::problem_rows! {
         message: "{inode}: directory entries are out of order",
         meaning: "Entries must be sorted by the hash of their names. A name in the wrong place is listed but cannot be opened.",
         repair: "The entries are sorted. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.directory.duplicate`.
@@ -404,7 +404,7 @@ fsmend_engine::problem_rows! {
         message: "{inode}: the name \"{name}\" has file type {stored}, but the inode has type {observed}",
         meaning: "A directory entry holds the file type of its inode.",
         repair: "The type is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.directory.second-name`.
@@ -449,7 +449,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has parent inode {stored}, but its name is in inode {observed}",
         meaning: "A directory holds the inode and the generation of its parent.",
         repair: "The parent is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.links.count`.
@@ -458,7 +458,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has link count {stored}, but {observed:name points:names point} to it",
         meaning: "If the link count is too low, deleting one name deletes the file. If it is too high, its space is never freed.",
         repair: "The link count is set to the number of names.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.links.unattached`.
@@ -476,7 +476,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} is empty and no name points to it",
         meaning: "The file has no name and no contents.",
         repair: "The inode is removed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.claims.multiple`.

@@ -22,7 +22,7 @@ fsmend_engine::problem_rows! {
         message: "cylinder {group} has cg_{field} {stored}, expected {observed}",
         meaning: "The header of the cylinder group is damaged, so its maps cannot be trusted.",
         repair: "The cylinder group is rebuilt from the inodes and directories. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["INTEGRITY CHECK FAILED"],
     }
     /// `ufs.group.unreadable`.
@@ -31,7 +31,7 @@ fsmend_engine::problem_rows! {
         message: "the header of cylinder {group} cannot be read",
         meaning: "The device returned a read error for the block with the maps of this group.",
         repair: "The cylinder group is rebuilt from the inodes and directories. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["CANNOT READ BLK", "INTEGRITY CHECK FAILED"],
     }
     /// `ufs.group.hash`.
@@ -40,7 +40,7 @@ fsmend_engine::problem_rows! {
         message: "cylinder {group} has a wrong check hash",
         meaning: "All fields of the header are valid; only the hash is wrong. The maps are compared with the inodes.",
         repair: "The hash is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["INTEGRITY CHECK FAILED"],
     }
     /// `ufs.group.header`.
@@ -49,7 +49,7 @@ fsmend_engine::problem_rows! {
         message: "cylinder {group} has invalid values in unused fields or rotors",
         meaning: "Some fields of the header are always zero. The rotors (cg_rotor, cg_frotor, cg_irotor) are the places where the search for free space begins. One of these fields is invalid.",
         repair: "The fields are set to zero.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["SUMMARY INFORMATION BAD"],
     }
     /// `ufs.group.free-blocks`.
@@ -58,7 +58,7 @@ fsmend_engine::problem_rows! {
         message: "cylinder {group} counts {stored:free block:free blocks}, but {observed:is:are} free",
         meaning: "The count goes stale when the system stops without unmounting.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["SUMMARY INFORMATION BAD", "FREE BLK COUNT(S) WRONG IN SUPERBLK"],
     }
     /// `ufs.group.free-fragments`.
@@ -67,7 +67,7 @@ fsmend_engine::problem_rows! {
         message: "cylinder {group} counts {stored:free fragment:free fragments}, but {observed:is:are} free",
         meaning: "The count goes stale when the system stops without unmounting.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["SUMMARY INFORMATION BAD", "FREE BLK COUNT(S) WRONG IN SUPERBLK"],
     }
     /// `ufs.group.free-inodes`.
@@ -76,7 +76,7 @@ fsmend_engine::problem_rows! {
         message: "cylinder {group} counts {stored:free inode:free inodes}, but {observed:is:are} free",
         meaning: "The count goes stale when the system stops without unmounting.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["SUMMARY INFORMATION BAD", "FREE BLK COUNT(S) WRONG IN SUPERBLK"],
     }
     /// `ufs.group.directories`.
@@ -85,7 +85,7 @@ fsmend_engine::problem_rows! {
         message: "cylinder {group} counts {stored:directory:directories}, but has {observed}",
         meaning: "The count goes stale when the system stops without unmounting.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["SUMMARY INFORMATION BAD", "FREE BLK COUNT(S) WRONG IN SUPERBLK"],
     }
     /// `ufs.group.summary`.
@@ -94,7 +94,7 @@ fsmend_engine::problem_rows! {
         message: "cylinder {group} has {stored} in the summary area, but {observed} in its header",
         meaning: "The summary area holds a copy of the counts of every cylinder group. This one is stale or damaged.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["FREE BLK COUNT(S) WRONG IN SUPERBLK"],
     }
     /// `ufs.group.cluster-map`.
@@ -103,7 +103,7 @@ fsmend_engine::problem_rows! {
         message: "the map of free blocks of cylinder {group} does not match its map of free fragments",
         meaning: "The map of free blocks (clusters) speeds up the search for long runs. It follows from the map of free fragments.",
         repair: "The map is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BLK(S) MISSING IN BIT MAPS", "SUMMARY INFORMATION BAD"],
     }
     /// `ufs.group.run-counts`.
@@ -112,7 +112,7 @@ fsmend_engine::problem_rows! {
         message: "the counts of free runs of cylinder {group} do not match its map of free fragments",
         meaning: "The cylinder group counts runs of free fragments and blocks by length. The counts follow from the map.",
         repair: "The counts are recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["SUMMARY INFORMATION BAD"],
     }
     /// `ufs.group.map-tail`.
@@ -121,7 +121,7 @@ fsmend_engine::problem_rows! {
         message: "the map of free fragments of cylinder {group} has bits set after the end of the group",
         meaning: "Bits after the last fragment of a group, and the bytes between the maps, must be zero. fsck_ffs compares them too.",
         repair: "The bits are cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BLK(S) MISSING IN BIT MAPS"],
     }
     /// `ufs.group.used-but-free`.
@@ -130,7 +130,7 @@ fsmend_engine::problem_rows! {
         message: "{block} of cylinder {group} in use, but marked free",
         meaning: "Files own these fragments. A mounted file system could allocate them again and overwrite the data in them.",
         repair: "The fragments are marked in use. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BLK(S) MISSING IN BIT MAPS"],
     }
     /// `ufs.group.free-but-used`.
@@ -139,7 +139,7 @@ fsmend_engine::problem_rows! {
         message: "{block} of cylinder {group} marked in use, but owned by nothing",
         meaning: "No file uses these fragments, so their space is wasted.",
         repair: "The fragments are marked free. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BLK(S) MISSING IN BIT MAPS"],
     }
     /// `ufs.group.fragments-left`.
@@ -148,7 +148,7 @@ fsmend_engine::problem_rows! {
         message: "{block} of cylinder {group} marked in use, but owned by nothing",
         meaning: "With soft updates, a crash leaves space marked in use that no file owns. This is not damage.",
         repair: "The fragments are marked free. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BLK(S) MISSING IN BIT MAPS"],
     }
     /// `ufs.group.inodes-used-but-free`.
@@ -157,7 +157,7 @@ fsmend_engine::problem_rows! {
         message: "{count:inode:inodes} of cylinder {group} from {inode} on in use, but marked free",
         meaning: "A mounted file system could allocate these inodes again and overwrite the files.",
         repair: "The inodes are marked in use. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BLK(S) MISSING IN BIT MAPS"],
     }
     /// `ufs.group.inodes-free-but-used`.
@@ -166,7 +166,7 @@ fsmend_engine::problem_rows! {
         message: "{count:inode:inodes} of cylinder {group} from {inode} on marked in use, but free",
         meaning: "The inodes are free, but cannot be used until the map is corrected.",
         repair: "The inodes are marked free. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BLK(S) MISSING IN BIT MAPS"],
     }
     /// `ufs.group.inodes-left`.
@@ -175,7 +175,7 @@ fsmend_engine::problem_rows! {
         message: "{count:inode:inodes} of cylinder {group} from {inode} on marked in use, but free",
         meaning: "With soft updates, a crash leaves free inodes marked in use. This is not damage.",
         repair: "The inodes are marked free. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BLK(S) MISSING IN BIT MAPS"],
     }
     /// `ufs.inode.unreadable`.
@@ -193,7 +193,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has a wrong check hash; its fields are valid",
         meaning: "The inode was changed without updating the hash, or a bit is wrong that no other check can detect.",
         repair: "The hash is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["INODE CHECK-HASH FAILED"],
     }
     /// `ufs.inode.partly-allocated`.
@@ -238,7 +238,7 @@ fsmend_engine::problem_rows! {
         message: "special file {inode} has size {stored}, should be 0",
         meaning: "Devices, FIFOs and sockets hold no data.",
         repair: "The size is set to 0.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BAD SPECIAL-FILE SIZE"],
     }
     /// `ufs.inode.pointer-bad`.
@@ -256,7 +256,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has {count:block pointer:block pointers} after the end of the file",
         meaning: "Size and block count agree with each other and contradict the pointers. The pointers were overwritten.",
         repair: "The pointers are cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["INVALID DIRECT BLOCK", "INVALID INDIRECT BLOCK", "PARTIALLY TRUNCATED INODE"],
     }
     /// `ufs.inode.map-crowded`.
@@ -283,7 +283,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has its indirect blocks in the wrong order",
         meaning: "The pointers to the single, double and triple indirect block are exchanged. In another order all pointers are valid and match the block count.",
         repair: "The pointers are put into the right order.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: [],
     }
     /// `ufs.inode.map-too-large`.
@@ -328,7 +328,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has block count {stored}, should be {observed}",
         meaning: "The count (di_blocks, in sectors) was not updated before the system stopped, or is damaged.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["INCORRECT BLOCK COUNT"],
     }
     /// `ufs.inode.attributes-place`.
@@ -391,7 +391,7 @@ fsmend_engine::problem_rows! {
         message: "directory {inode} has size {stored}, which is not a multiple of 512",
         meaning: "A directory consists of chunks of 512 bytes.",
         repair: "The size is rounded up to a multiple of 512. Invalid chunks are cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["NOT MULTIPLE OF"],
     }
     /// `ufs.directory.hole`.
@@ -436,7 +436,7 @@ fsmend_engine::problem_rows! {
         message: "directory {inode} has no valid '.' entry",
         meaning: "The first entry of a directory must be '.' and point to the directory itself.",
         repair: "The entry is rewritten.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BAD INODE NUMBER FOR '.'", "BAD TYPE VALUE FOR '.'", "MISSING '.'"],
     }
     /// `ufs.directory.dot-dot`.
@@ -445,7 +445,7 @@ fsmend_engine::problem_rows! {
         message: "directory {inode} has no valid '..' entry",
         meaning: "The second entry of a directory must be '..' and point to its parent. This one is damaged, or does not point to a directory.",
         repair: "The entry is rewritten and points to the directory that holds the name.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BAD INODE NUMBER FOR '..'", "BAD TYPE VALUE FOR '..'", "MISSING '..'"],
     }
     /// `ufs.directory.dot-extra`.
@@ -454,7 +454,7 @@ fsmend_engine::problem_rows! {
         message: "directory {inode} has a duplicate {name} entry",
         meaning: "Only the first two entries of a directory may be named '.' and '..'.",
         repair: "The duplicate entry is removed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["EXTRA '.' ENTRY", "EXTRA '..' ENTRY"],
     }
     /// `ufs.directory.name-twice`.
@@ -481,7 +481,7 @@ fsmend_engine::problem_rows! {
         message: "{name} in directory {inode} is an incomplete whiteout",
         meaning: "A whiteout has inode 1 and file type 14. This entry has only one of them.",
         repair: "The entry is made a whiteout.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BAD WHITEOUT ENTRY"],
     }
     /// `ufs.directory.entry-type`.
@@ -490,7 +490,7 @@ fsmend_engine::problem_rows! {
         message: "{name} in directory {inode} has file type {stored}, should be {observed}",
         meaning: "A directory entry holds the file type of its inode.",
         repair: "The type is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BAD TYPE VALUE"],
     }
     /// `ufs.directory.entry-unused`.
@@ -517,7 +517,7 @@ fsmend_engine::problem_rows! {
         message: "directory {inode} is {observed:level:levels} below the root, but di_dirdepth says {stored}",
         meaning: "The kernel uses the depth to choose a cylinder group for a new directory. A wrong one harms no file.",
         repair: "The depth is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: [],
     }
     /// `ufs.inode.links`.
@@ -526,7 +526,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has link count {stored}, but {observed:name points:names point} to it",
         meaning: "If the link count is too low, deleting one name deletes the file. If it is too high, its space is never freed.",
         repair: "The link count is set to the number of names.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["LINK COUNT"],
     }
     /// `ufs.inode.links-left`.
@@ -535,7 +535,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has link count {stored}, but {observed:name points:names point} to it",
         meaning: "With soft updates, a crash leaves link counts that are too high. This is not damage.",
         repair: "The link count is set to the number of names.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["LINK COUNT"],
     }
     /// `ufs.inode.unattached`.
@@ -562,7 +562,7 @@ fsmend_engine::problem_rows! {
         message: "{inode} has no name, and was removed or is empty",
         meaning: "Its last name was removed while the file was open, or it has no contents.",
         repair: "The inode is freed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["UNREF"],
     }
     /// `ufs.quota.usage`.
@@ -571,7 +571,7 @@ fsmend_engine::problem_rows! {
         message: "{kind} quota of {owner} in {inode} is {stored} {what}, should be {observed}",
         meaning: "The quota file records the space and inodes in use by each user or group. With a wrong number an owner can use more or less than the limit.",
         repair: "The number is corrected. Limits are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: [],
     }
     /// `ufs.quota.usage-stale`.
@@ -580,7 +580,7 @@ fsmend_engine::problem_rows! {
         message: "{kind} quota of {owner} in {inode} is {stored} {what}, should be {observed}",
         meaning: "After a crash the numbers in quota files are stale. FreeBSD runs quotacheck(8) before it turns quotas on.",
         repair: "The number is corrected. Limits are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: [],
     }
     /// `ufs.quota.header`.
@@ -589,7 +589,7 @@ fsmend_engine::problem_rows! {
         message: "quota file {inode} has a damaged header",
         meaning: "The version or the sizes in the header are invalid. Quotas cannot be turned on.",
         repair: "The header is rewritten.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: [],
     }
     /// `ufs.root.missing`.
@@ -634,7 +634,7 @@ fsmend_engine::problem_rows! {
         message: "'..' in directory {inode} points to inode {stored}, should be {observed}",
         meaning: "The system stopped while the directory was moved, or the entry is damaged.",
         repair: "'..' is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["BAD INODE NUMBER FOR '..'"],
     }
 }

@@ -10,7 +10,7 @@ problem_rows! {
         message: "{block} of {group} marked in use in the block bitmap, but owned by nothing",
         meaning: "No file and no metadata uses these blocks, so their space is wasted. Often a consequence of other damage.",
         repair: "The bits are cleared in the block bitmap. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x050004, 0x050014, 0x050006],
     }
     /// A block is in use but marked free.
@@ -19,7 +19,7 @@ problem_rows! {
         message: "{block} of {group} marked free in the block bitmap, but in use",
         meaning: "Files or metadata use these blocks. A mounted file system could allocate them again and overwrite the data in them.",
         repair: "The bits are set in the block bitmap. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x050005, 0x050015, 0x050006],
     }
     /// Bits behind the end of the group are clear.
@@ -28,7 +28,7 @@ problem_rows! {
         message: "the block bitmap of {group} has clear bits after the last block",
         meaning: "The unused end of a block bitmap must be filled with ones, so that no block beyond the end is allocated.",
         repair: "The bits are set.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x050002],
     }
     /// An inode is marked in use that is free.
@@ -37,7 +37,7 @@ problem_rows! {
         message: "{inodes} of {group} marked in use in the inode bitmap, but free",
         meaning: "The inodes are free, or this repair clears them because of another problem.",
         repair: "The bits are cleared in the inode bitmap. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x050008, 0x050016, 0x05000A],
     }
     /// An inode in use is marked free.
@@ -46,7 +46,7 @@ problem_rows! {
         message: "{inodes} of {group} marked free in the inode bitmap, but in use",
         meaning: "A mounted file system could allocate these inodes again and overwrite the files.",
         repair: "The bits are set in the inode bitmap. No file is changed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x050009, 0x050017, 0x05000A],
     }
     /// Bits behind the last inode are clear.
@@ -55,7 +55,7 @@ problem_rows! {
         message: "the inode bitmap of {group} has clear bits after the last inode",
         meaning: "The unused end of an inode bitmap must be filled with ones, so that no inode beyond the end is allocated.",
         repair: "The bits are set.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x050001],
     }
     /// Checksum of a block bitmap.
@@ -64,7 +64,7 @@ problem_rows! {
         message: "the block bitmap of {group} has checksum {stored}, should be {observed}",
         meaning: "The bitmap or its checksum was not written, or was damaged.",
         repair: "The bitmap is rebuilt from the block maps of the files and gets a new checksum.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x05001B],
     }
     /// Checksum of an inode bitmap.
@@ -73,7 +73,7 @@ problem_rows! {
         message: "the inode bitmap of {group} has checksum {stored}, should be {observed}",
         meaning: "The bitmap or its checksum was not written, or was damaged.",
         repair: "The bitmap is rebuilt from the inode table and gets a new checksum.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x05001A],
     }
     /// A bitmap that cannot be read.
@@ -82,7 +82,7 @@ problem_rows! {
         message: "{block}, a bitmap of {group}, cannot be read",
         meaning: "The device returned a read error, or the device ends before this block.",
         repair: "The bitmap is rebuilt from the files and the inode table, in another block if this one cannot be written.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x050006, 0x05000A],
     }
     /// Blocks in use in a group whose bitmap is flagged as never written.
@@ -91,7 +91,7 @@ problem_rows! {
         message: "{group} has the BLOCK_UNINIT flag, but {observed} of its blocks are in use",
         meaning: "The flag says that only the metadata of the group is in use. Files use other blocks of it.",
         repair: "The flag is cleared and the block bitmap is written.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x050018],
     }
     /// Inodes in use in a group flagged as having none.
@@ -100,7 +100,7 @@ problem_rows! {
         message: "{group} has the INODE_UNINIT flag, but {observed} of its inodes are in use",
         meaning: "The flag says that no inode of the group is in use.",
         repair: "The flag is cleared and the inode bitmap is written.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x050019],
     }
     /// Free blocks of a group.
@@ -109,7 +109,7 @@ problem_rows! {
         message: "{group} counts {stored:free block:free blocks}, but {observed:is:are} free",
         meaning: "The free blocks count in the group descriptor is wrong. It goes stale when the system stops without unmounting.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x05000E],
     }
     /// Free inodes of a group.
@@ -118,7 +118,7 @@ problem_rows! {
         message: "{group} counts {stored:free inode:free inodes}, but {observed:is:are} free",
         meaning: "The free inodes count in the group descriptor is wrong.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x05000B],
     }
     /// Directories of a group.
@@ -127,7 +127,7 @@ problem_rows! {
         message: "{group} counts {stored:directory:directories}, but has {observed}",
         meaning: "The directories count in the group descriptor is wrong.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x05000C],
     }
     /// All free blocks.
@@ -136,7 +136,7 @@ problem_rows! {
         message: "the superblock counts {stored:free block:free blocks}, but {observed:is:are} free",
         meaning: "The free blocks count in the superblock is wrong.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x05000F],
     }
     /// All free inodes.
@@ -145,7 +145,7 @@ problem_rows! {
         message: "the superblock counts {stored:free inode:free inodes}, but {observed:is:are} free",
         meaning: "The free inodes count in the superblock is wrong.",
         repair: "The count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x05000D],
     }
     /// The totals in the superblock lag behind the groups' counts.
@@ -154,7 +154,7 @@ problem_rows! {
         message: "the free {what} count in the superblock is {stored}, but the groups add up to {observed}",
         meaning: "The kernel writes these counts only on unmount, and recomputes them on every mount. After a crash they are stale. This is not damage.",
         repair: "The count is set to the sum over all groups.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x05000D, 0x05000F],
     }
 }

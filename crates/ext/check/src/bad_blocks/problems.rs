@@ -19,7 +19,7 @@ problem_rows! {
         message: "the bad block list contains block {stored}, which is outside the file system",
         meaning: "An entry of the bad block list is damaged.",
         repair: "The entry is removed from the list.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010012, 0x010013],
     }
     /// An indirect block of the list is bad or belongs to another owner.
@@ -55,7 +55,7 @@ problem_rows! {
         message: "the block bitmap of {group} is in {block}, which is on the bad block list",
         meaning: "A bad block cannot hold a bitmap.",
         repair: "The bitmap is rebuilt in another block.",
-        loss: "Nothing: the bitmap is rebuilt from the block maps of the files.",
+        loss: nothing "Nothing: the bitmap is rebuilt from the block maps of the files.",
         peers: [0x01000A],
     }
     /// An inode bitmap lies on a bad block.
@@ -64,7 +64,7 @@ problem_rows! {
         message: "the inode bitmap of {group} is in {block}, which is on the bad block list",
         meaning: "A bad block cannot hold a bitmap.",
         repair: "The bitmap is rebuilt in another block.",
-        loss: "Nothing: the bitmap is rebuilt from the inode table.",
+        loss: nothing "Nothing: the bitmap is rebuilt from the inode table.",
         peers: [0x01000B],
     }
     /// The primary superblock is listed as bad.
@@ -73,7 +73,7 @@ problem_rows! {
         message: "{block}, which holds the primary superblock, is on the bad block list",
         meaning: "The superblock was read from this block. The list is damaged, or the device is failing.",
         repair: "The entry is removed from the list.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010017, 0x010018, 0x010019],
     }
     /// A block of the primary group descriptors is listed as bad.
@@ -82,7 +82,7 @@ problem_rows! {
         message: "{block}, which holds group descriptors, is on the bad block list",
         meaning: "The group descriptors were read from this block. The list is damaged, or the device is failing.",
         repair: "The entry is removed from the list.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010017, 0x010018, 0x01001A],
     }
     /// A backup of superblock or descriptors lies on a bad block.
@@ -91,7 +91,7 @@ problem_rows! {
         message: "{block}, which holds a backup superblock or backup descriptors in {group}, is on the bad block list",
         meaning: "That backup cannot be used.",
         repair: "None needed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01001B, 0x01001C],
     }
 }

@@ -10,7 +10,7 @@ problem_rows! {
         message: "'.' in directory {inode} points to inode {stored}",
         meaning: "The first entry of a directory must point to the directory itself.",
         repair: "'.' is set to the inode of the directory.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020001],
     }
     /// The place of `.` is free.
@@ -19,7 +19,7 @@ problem_rows! {
         message: "directory {inode} has no '.' entry",
         meaning: "The first entry of a directory must be '.', which points to the directory itself. The entry is empty.",
         repair: "'.' is added.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020009],
     }
     /// The place of `..` is free.
@@ -28,7 +28,7 @@ problem_rows! {
         message: "directory {inode} has no '..' entry",
         meaning: "The second entry of a directory must be '..', which points to its parent. The entry is empty.",
         repair: "'..' is added and points to the directory that contains this one.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x02000A],
     }
     /// Another name stands in the place of `.`.
@@ -55,7 +55,7 @@ problem_rows! {
         message: "'.' in directory {inode} is not NUL-terminated",
         meaning: "The names '.' and '..' must be followed by a zero byte.",
         repair: "The zero byte is written.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020016],
     }
     /// `..` lacks its zero byte.
@@ -64,7 +64,7 @@ problem_rows! {
         message: "'..' in directory {inode} is not NUL-terminated",
         meaning: "The names '.' and '..' must be followed by a zero byte.",
         repair: "The zero byte is written.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020017],
     }
     /// `.` takes too much room.
@@ -73,7 +73,7 @@ problem_rows! {
         message: "the '.' entry of directory {inode} has rec_len {stored:byte:bytes}, should be 12",
         meaning: "The entry takes space that other names could use.",
         repair: "The entry is split. The rest becomes an empty entry.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020024],
     }
     /// A further `.`.
@@ -82,7 +82,7 @@ problem_rows! {
         message: "directory {inode} has a duplicate '.' entry, which points to inode {stored}",
         meaning: "Only the first entry of a directory may be named '.'.",
         repair: "The duplicate entry is removed.",
-        loss: "Nothing that was reachable by this name.",
+        loss: nothing "Nothing that was reachable by this name.",
         peers: [0x02001A],
     }
     /// A further `..`.
@@ -91,7 +91,7 @@ problem_rows! {
         message: "directory {inode} has a duplicate '..' entry, which points to inode {stored}",
         meaning: "Only the second entry of a directory may be named '..'.",
         repair: "The duplicate entry is removed.",
-        loss: "Nothing that was reachable by this name.",
+        loss: nothing "Nothing that was reachable by this name.",
         peers: [0x02001B],
     }
     /// A `.` that is free, at the end of a block.
@@ -100,7 +100,7 @@ problem_rows! {
         message: "the last entry of {block} of directory {inode} is free, but is named '.'",
         meaning: "Kernels since 2025 refuse to read a directory in which an entry named '.' ends a block, even if the entry is free. e2fsck accepts it.",
         repair: "The free entry loses its name.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// An inode number that no name may lead to.
@@ -172,7 +172,7 @@ problem_rows! {
         message: "an entry in directory {inode} points to inode {stored} and has a zero-length name",
         meaning: "A name has at least one character.",
         repair: "The entry is removed.",
-        loss: "Nothing; a file with no other name is reconnected to lost+found.",
+        loss: nothing "Nothing; a file with no other name is reconnected to lost+found.",
         peers: [0x020030],
     }
     /// A name that is longer than its record.
@@ -217,7 +217,7 @@ problem_rows! {
         message: "'{name}' in directory {inode} has no file type (inode {stored})",
         meaning: "Directory entries hold the file type. Entries written before the filetype feature was set have none.",
         repair: "The file type is set from the inode.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020027],
     }
     /// The type byte differs from the inode.
@@ -226,7 +226,7 @@ problem_rows! {
         message: "'{name}' in directory {inode} has file type {stored}, but inode {target} is a {observed}",
         meaning: "The file type in the directory entry does not match the inode.",
         repair: "The file type in the entry is set from the inode. The file is unchanged.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020028],
     }
     /// A type byte without the feature.
@@ -235,7 +235,7 @@ problem_rows! {
         message: "'{name}' in directory {inode} has a file type ({stored}), but the filetype feature is not set",
         meaning: "Without the filetype feature this byte must be zero.",
         repair: "The byte is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020029],
     }
     /// A name leads into an uninitialised group.
@@ -244,7 +244,7 @@ problem_rows! {
         message: "'{name}' in directory {inode} points to inode {stored} in {group}, which has the INODE_UNINIT flag",
         meaning: "The flag says that no inode of the group is in use. It is wrong.",
         repair: "The flag is cleared and the inodes of the group are checked.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020046],
     }
     /// A name leads into a never-used tail.
@@ -253,7 +253,7 @@ problem_rows! {
         message: "'{name}' in directory {inode} points to inode {stored}, which is among the unused inodes of {group}",
         meaning: "The group descriptor counts the unused inodes at the end of the inode table (bg_itable_unused). The count is too high.",
         repair: "The count is corrected and the inodes are checked.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020047],
     }
     /// No checksum record.
@@ -262,7 +262,7 @@ problem_rows! {
         message: "{block} of directory {inode} has no space for its checksum",
         meaning: "With metadata_csum every directory block ends with an entry that holds the checksum. This one does not.",
         repair: "The directory is rewritten with checksums. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x02004C],
     }
     /// A block's checksum is wrong.
@@ -271,7 +271,7 @@ problem_rows! {
         message: "{block} of directory {inode} has checksum {stored}, should be {observed}; its entries look valid",
         meaning: "The block was changed without updating the checksum, or the checksum was damaged.",
         repair: "The checksum is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x02004D],
     }
     /// Too short for an encrypted name.
@@ -316,7 +316,7 @@ problem_rows! {
         message: "directory {inode} has '{name}' more than once, each time for inode {stored}",
         meaning: "The same entry was written twice.",
         repair: "The duplicate entry is removed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020041, 0x020043],
     }
     /// The same name for another inode.
@@ -352,7 +352,7 @@ problem_rows! {
         message: "directory {inode} needs the large_dir feature, which is not set",
         meaning: "The directory is larger than 2 GiB, or its index has three levels.",
         repair: "The feature is set in the superblock.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020039],
     }
     /// The index flag without dir_index.
@@ -361,7 +361,7 @@ problem_rows! {
         message: "{inode} has INDEX_FL set, but the file system has no dir_index feature",
         meaning: "Without the feature the flag has no effect.",
         repair: "INDEX_FL is cleared.",
-        loss: "Nothing; all names are kept.",
+        loss: nothing "Nothing; all names are kept.",
         peers: [0x010047],
     }
     /// The root block describes no index.
@@ -370,7 +370,7 @@ problem_rows! {
         message: "directory {inode} has an invalid htree root node",
         meaning: "The first block of an indexed directory describes the index. This one does not.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010049, 0x02003C],
     }
     /// An unknown hash version.
@@ -379,7 +379,7 @@ problem_rows! {
         message: "the htree of directory {inode} has an unsupported hash version ({stored})",
         meaning: "The root node says which hash the index uses. This hash is unknown.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01004A],
     }
     /// Unknown flags.
@@ -388,7 +388,7 @@ problem_rows! {
         message: "the htree root node of directory {inode} has unknown flags ({stored})",
         meaning: "No known implementation sets these flags.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01004B],
     }
     /// More levels than allowed.
@@ -397,7 +397,7 @@ problem_rows! {
         message: "the htree of directory {inode} has {stored:level:levels} of interior nodes, which is too deep",
         meaning: "The features of the file system limit the depth.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01004C],
     }
     /// Another hash where SipHash is needed.
@@ -406,7 +406,7 @@ problem_rows! {
         message: "the htree of directory {inode} uses hash {stored}, but the directory is encrypted and case-insensitive and needs SipHash",
         meaning: "Directories with both flags can only use SipHash.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01008D],
     }
     /// SipHash where it cannot be.
@@ -415,7 +415,7 @@ problem_rows! {
         message: "the htree of directory {inode} uses SipHash, but the directory is not both encrypted and case-insensitive",
         meaning: "Only directories with both flags can use SipHash.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01008E],
     }
     /// A block that the index does not lead to.
@@ -424,7 +424,7 @@ problem_rows! {
         message: "block {stored} of directory {inode} is not referenced by its htree",
         meaning: "Names in this block cannot be found.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020034, 0x020040],
     }
     /// A block that the index leads to twice.
@@ -433,7 +433,7 @@ problem_rows! {
         message: "block {stored} of directory {inode} is referenced twice by its htree",
         meaning: "Each block must hold one range of hashes.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020035],
     }
     /// A name below the range of its block.
@@ -442,7 +442,7 @@ problem_rows! {
         message: "block {at} of directory {inode} holds a name with hash {observed}, below its hash range in the htree, which begins at {stored}",
         meaning: "The name cannot be found through the index.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020036],
     }
     /// A name above the range of its block.
@@ -451,7 +451,7 @@ problem_rows! {
         message: "block {at} of directory {inode} holds a name with hash {observed}, above its hash range in the htree, which ends at {stored}",
         meaning: "The name cannot be found through the index.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020037],
     }
     /// The index has to be built anew.
@@ -460,7 +460,7 @@ problem_rows! {
         message: "the htree of directory {inode} is invalid and must be rebuilt",
         meaning: "The defects are reported as separate problems.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020038],
     }
     /// An index entry beyond the end.
@@ -469,7 +469,7 @@ problem_rows! {
         message: "htree node {at} of directory {inode} points to block {stored}, but the directory has {observed}",
         meaning: "The index points beyond the end of the directory.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x02003A],
     }
     /// The capacity does not fit the block.
@@ -478,7 +478,7 @@ problem_rows! {
         message: "htree node {at} of directory {inode} has an invalid limit ({stored:entry:entries}, should be {observed})",
         meaning: "The limit follows from the block size.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x02003D],
     }
     /// More entries than there is room for.
@@ -487,7 +487,7 @@ problem_rows! {
         message: "htree node {at} of directory {inode} has an invalid count ({stored:entry:entries}, but space for {observed})",
         meaning: "A node holds at least one entry, and no more than it has space for.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x02003E],
     }
     /// Index entries out of order.
@@ -496,7 +496,7 @@ problem_rows! {
         message: "htree node {at} of directory {inode} has an unordered hash table",
         meaning: "The index is searched by bisection, so its entries must be sorted.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x02003F],
     }
     /// A leaf or a node at the wrong level.
@@ -505,7 +505,7 @@ problem_rows! {
         message: "block {stored} of directory {inode} is at the wrong depth of its htree",
         meaning: "All blocks with names must be at the depth that the root node gives.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020040, 0x020045],
     }
     /// The root's checksum is wrong.
@@ -514,7 +514,7 @@ problem_rows! {
         message: "the htree root node of directory {inode} has checksum {stored}, should be {observed}",
         meaning: "The block was changed without updating the checksum, or was damaged.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020049],
     }
     /// A node's checksum is wrong.
@@ -523,7 +523,7 @@ problem_rows! {
         message: "htree node {at} of directory {inode} has checksum {stored}, should be {observed}",
         meaning: "The block was changed without updating the checksum, or was damaged.",
         repair: "The directory index is rebuilt. All names are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x02004A],
     }
     /// There is no root directory.
@@ -550,7 +550,7 @@ problem_rows! {
         message: "'..' in directory {inode} points to inode {stored}, should be {observed}",
         meaning: "'..' must point to the directory that contains the name.",
         repair: "'..' is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x030005],
     }
     /// A directory is its own ancestor.
@@ -568,7 +568,7 @@ problem_rows! {
         message: "the root directory has no lost+found",
         meaning: "A repair reconnects files and directories without names there. The file system works without it.",
         repair: "The lost+found directory is created.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x030004],
     }
     /// No lost+found, and no way to make one.
@@ -577,7 +577,7 @@ problem_rows! {
         message: "the root directory has no lost+found, and there is no free inode or block to create it",
         meaning: "A repair reconnects files and directories without names there. The file system is full.",
         repair: "None. Files without names are reconnected to the root directory if it has space.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x030004, 0x030008, 0x030019],
     }
     /// lost+found is a file.
@@ -595,7 +595,7 @@ problem_rows! {
         message: "lost+found (inode {stored}) has inline data",
         meaning: "The lost+found directory needs blocks of its own, so that it can grow.",
         repair: "The lost+found directory is replaced by a new directory.",
-        loss: "Nothing; its contents are kept.",
+        loss: nothing "Nothing; its contents are kept.",
         peers: [0x030018],
     }
     /// lost+found is encrypted.
@@ -613,7 +613,7 @@ problem_rows! {
         message: "lost+found ({inode}) has space for {stored:more name:more names}, but {observed:is:are} needed",
         meaning: "Files and directories without names are reconnected there.",
         repair: "The lost+found directory is expanded.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x030002],
     }
 }

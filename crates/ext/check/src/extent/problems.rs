@@ -20,7 +20,7 @@ problem_rows! {
         message: "the extent tree header of {inode} has one wrong field; all other fields and the tree are valid",
         meaning: "The header holds a magic number, the number of extents and the maximum. One of them was overwritten.",
         repair: "The field is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010081, 0x01000D],
     }
 
@@ -40,7 +40,7 @@ problem_rows! {
         message: "{block}, an extent tree node of {inode}, has the wrong eh_depth; its depth is {observed:level:levels}",
         meaning: "The depth in the header does not match the position of the node and its entries. The kernel cannot read the blocks that it maps.",
         repair: "eh_depth is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
 
@@ -110,7 +110,7 @@ problem_rows! {
         message: "an extent of {inode} has logical block {logical}, should be {observed}",
         meaning: "The extents must be sorted. This one is out of order, and exactly fills the gap between its neighbours: only its logical block is wrong.",
         repair: "The logical block is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01005E, 0x01000C],
     }
 
@@ -120,7 +120,7 @@ problem_rows! {
         message: "the last extent of {inode} (logical block {logical}, length {length}) ends after the end of the file; i_size and i_blocks allow {observed:block:blocks}",
         meaning: "i_size and i_blocks agree with each other and contradict the extent. Its length was overwritten; the blocks after the end belong to other files or to none.",
         repair: "The extent is truncated to the end of the file.",
-        loss: "Nothing that belongs to the file.",
+        loss: nothing "Nothing that belongs to the file.",
         peers: [0x01000C, 0x01000D, 0x010059],
     }
     /// Behind the end of a directory, where what lies there is not its own, and the space in use tells nothing.
@@ -129,7 +129,7 @@ problem_rows! {
         message: "the last extent of directory {inode} (logical block {logical}, length {length}) ends after the end of the directory; i_size allows {observed:block:blocks}",
         meaning: "Most of the blocks after the end hold no directory entries, or belong to other directories. i_blocks matches neither length. The length of the extent was overwritten.",
         repair: "The extent is truncated to the end of the directory.",
-        loss: "Nothing that belongs to the directory.",
+        loss: nothing "Nothing that belongs to the directory.",
         peers: [0x01000C, 0x01000D],
     }
     /// Too long: it covers several entries that are in order.
@@ -138,7 +138,7 @@ problem_rows! {
         message: "an extent of {inode} (logical block {logical}, length {length}) overlaps several that follow; it has space for {observed}",
         meaning: "The length of the extent is damaged. The extents that follow are in order.",
         repair: "The extent is truncated where the next one begins.",
-        loss: "Nothing that belongs to the file.",
+        loss: nothing "Nothing that belongs to the file.",
         peers: [0x01007D],
     }
 
@@ -178,7 +178,7 @@ problem_rows! {
         message: "{block}, an extent tree node of {inode}, starts at logical block {observed}, but its parent has {stored}",
         meaning: "The index entry must hold the first logical block of its child. Otherwise the kernel cannot find that part of the file.",
         repair: "The index entry is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01006D],
     }
 
@@ -188,7 +188,7 @@ problem_rows! {
         message: "{block}, an extent tree node of {inode}, has checksum {stored}, should be {observed}; its entries look valid",
         meaning: "The node was changed without updating the checksum, or a bit is wrong that no other check can detect.",
         repair: "The checksum is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01006A],
     }
 
@@ -198,7 +198,7 @@ problem_rows! {
         message: "the extent tree of {inode} has depth {stored}, but no file needs more than {observed}",
         meaning: "The tree is valid, but implementations refuse such depths.",
         repair: "The extent tree is rebuilt.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01007F],
     }
 
@@ -218,7 +218,7 @@ problem_rows! {
         message: "an extent of directory {inode} (logical block {logical}) is marked uninitialized",
         meaning: "The blocks of a directory are always initialized.",
         repair: "The extent is marked as written. The blocks keep their contents.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010073],
     }
 
@@ -228,7 +228,7 @@ problem_rows! {
         message: "an extent of {inode} (logical block {logical}) is marked uninitialized, which is not allowed for this inode",
         meaning: "Symbolic links and files of the file system itself are always initialized.",
         repair: "The extent is marked as written. The blocks keep their contents.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010087],
     }
 
@@ -258,7 +258,7 @@ problem_rows! {
         message: "{inode} is in extent format, but the extents feature is not set",
         meaning: "The feature bit in the superblock was lost.",
         repair: "The feature is set in the superblock.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01005B],
     }
 
@@ -268,7 +268,7 @@ problem_rows! {
         message: "{inode} holds an extent tree, but EXTENTS_FL is not set",
         meaning: "The flag was lost.",
         repair: "EXTENTS_FL is set.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01005C],
     }
 
@@ -278,7 +278,7 @@ problem_rows! {
         message: "{inode}, a fast symbolic link, has EXTENTS_FL set",
         meaning: "The target of a fast symbolic link is in the inode. It has no blocks.",
         repair: "EXTENTS_FL is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01005D],
     }
 
@@ -288,7 +288,7 @@ problem_rows! {
         message: "{inode} maps its logical block {logical} to {block}, which is not aligned to its cluster",
         meaning: "With bigalloc, a logical block must have the same offset in its cluster as on the disk, and all blocks of a cluster must be together.",
         repair: "The blocks are moved to other clusters.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010074],
     }
 }

@@ -10,7 +10,7 @@ problem_rows! {
         message: "the block bitmap of {group} is at block {stored}, which is not valid",
         meaning: "The group descriptor points outside the file system, or without flex_bg outside the group. The bitmap itself may be intact.",
         repair: "The location is copied from a backup descriptor if a backup has a valid one. Otherwise a new bitmap is allocated.",
-        loss: "Nothing: the bitmap is rebuilt from the block maps of the files.",
+        loss: nothing "Nothing: the bitmap is rebuilt from the block maps of the files.",
         peers: [0x000001, 0x050006],
     }
     /// Inode bitmap placed where it cannot be.
@@ -19,7 +19,7 @@ problem_rows! {
         message: "the inode bitmap of {group} is at block {stored}, which is not valid",
         meaning: "The group descriptor points outside the file system, or without flex_bg outside the group. The bitmap itself may be intact.",
         repair: "The location is copied from a backup descriptor if a backup has a valid one. Otherwise a new bitmap is allocated.",
-        loss: "Nothing: the bitmap is rebuilt from the inode table.",
+        loss: nothing "Nothing: the bitmap is rebuilt from the inode table.",
         peers: [0x000002, 0x05000A],
     }
     /// Inode table placed where it cannot be.
@@ -37,7 +37,7 @@ problem_rows! {
         message: "the block bitmap of {group} is at {block}, which holds {observed}",
         meaning: "Two metadata structures cannot share a block. The descriptor is wrong.",
         repair: "The location is copied from a backup descriptor if a backup has a valid one. Otherwise a new bitmap is allocated.",
-        loss: "Nothing: the bitmap is rebuilt from the block maps of the files.",
+        loss: nothing "Nothing: the bitmap is rebuilt from the block maps of the files.",
         peers: [0x010007],
     }
     /// Inode bitmap on top of something else.
@@ -46,7 +46,7 @@ problem_rows! {
         message: "the inode bitmap of {group} is at {block}, which holds {observed}",
         meaning: "Two metadata structures cannot share a block. The descriptor is wrong.",
         repair: "The location is copied from a backup descriptor if a backup has a valid one. Otherwise a new bitmap is allocated.",
-        loss: "Nothing: the bitmap is rebuilt from the inode table.",
+        loss: nothing "Nothing: the bitmap is rebuilt from the inode table.",
         peers: [0x010008],
     }
     /// Inode table on top of something else.
@@ -64,7 +64,7 @@ problem_rows! {
         message: "the backup descriptor in {block} is used for {group}",
         meaning: "The primary descriptor of the group is damaged. The backup is valid.",
         repair: "The primary descriptor is rewritten.",
-        loss: "Nothing: its counts are recomputed.",
+        loss: nothing "Nothing: its counts are recomputed.",
         peers: [0x05000E, 0x05000B, 0x05000C, 0x05000D, 0x05000F],
     }
     /// An inode table that was found by what stands in it.
@@ -73,7 +73,7 @@ problem_rows! {
         message: "the inode table of {group} was found at {block}",
         meaning: "No descriptor holds the location of this inode table. It was found by its contents.",
         repair: "The location is written to the descriptor.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// Descriptors that cannot be read.
@@ -91,7 +91,7 @@ problem_rows! {
         message: "the descriptor of {group} has checksum {stored}, should be {observed}",
         meaning: "The descriptor was changed without updating the checksum, or was damaged. Its counts and uninit flags are not trusted, so the whole group is checked.",
         repair: "The descriptor is corrected and gets a new checksum.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000035, 0x00003E],
     }
     /// Uninitialised without checksums.
@@ -100,7 +100,7 @@ problem_rows! {
         message: "{group} has uninit flags, but the file system has no group descriptor checksums",
         meaning: "These flags are safe only with descriptor checksums.",
         repair: "The flags are cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000036],
     }
     /// More unused inodes than there can be.
@@ -109,7 +109,7 @@ problem_rows! {
         message: "{group} has an unused inodes count of {stored}, but only {observed:is:are} free",
         meaning: "A checker may skip unused inodes. This count (bg_itable_unused) is wrong, so all inodes of the group are checked.",
         repair: "The count is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000038],
     }
     /// Marked as having no inode in use, but something says otherwise.
@@ -118,7 +118,7 @@ problem_rows! {
         message: "{group} has the INODE_UNINIT flag, but has inodes in use",
         meaning: "The flag says that no inode of the group is in use. The group counts inodes in use, or must hold the root directory. Trusting the flag would lose all files of the group.",
         repair: "The flag is cleared and the inodes of the group are checked.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020046],
     }
     /// Last group without block bitmap.
@@ -127,7 +127,7 @@ problem_rows! {
         message: "the last group, {group}, has the BLOCK_UNINIT flag",
         meaning: "The last group may be shorter than the others, so its block bitmap must be initialized.",
         repair: "The flag is cleared and the bitmap is written.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000039],
     }
 }

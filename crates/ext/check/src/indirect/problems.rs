@@ -80,7 +80,7 @@ problem_rows! {
         message: "{inode} maps block {stored} at logical block {logical}, after its end; i_blocks does not count it",
         meaning: "i_size and i_blocks agree with each other and contradict the pointer. The pointer was overwritten; the block belongs to another file or to none.",
         repair: "The pointer is cleared.",
-        loss: "Nothing that belongs to the file.",
+        loss: nothing "Nothing that belongs to the file.",
         peers: [0x01000C, 0x01000D],
     }
 
@@ -90,7 +90,7 @@ problem_rows! {
         message: "logical block {logical} (physical block {stored}) makes directory {inode} too big",
         meaning: "The pointer is damaged: no pointer is allowed there.",
         repair: "The pointer is cleared.",
-        loss: "Nothing that was reachable.",
+        loss: nothing "Nothing that was reachable.",
         peers: [0x010044, 0x010043],
     }
 
@@ -100,7 +100,7 @@ problem_rows! {
         message: "logical block {logical} of {inode} (physical block {stored}) makes the file too big",
         meaning: "The pointer is damaged: no pointer is allowed there.",
         repair: "The pointer is cleared.",
-        loss: "Nothing that was reachable.",
+        loss: nothing "Nothing that was reachable.",
         peers: [0x010045, 0x010043],
     }
 
@@ -110,7 +110,7 @@ problem_rows! {
         message: "symbolic link {inode} has a logical block {logical} (physical block {stored}); a symbolic link has at most one block",
         meaning: "The pointer is damaged: no pointer is allowed there.",
         repair: "The pointer is cleared.",
-        loss: "Nothing that was reachable.",
+        loss: nothing "Nothing that was reachable.",
         peers: [0x010046, 0x010043],
     }
 
@@ -120,7 +120,7 @@ problem_rows! {
         message: "{inode} has a block map, but files must use extents on a bigalloc file system",
         meaning: "The kernel cannot allocate blocks for such a file.",
         repair: "The block map is converted to an extent tree.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010080],
     }
 }

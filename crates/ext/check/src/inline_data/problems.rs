@@ -10,7 +10,7 @@ problem_rows! {
         message: "{inode} has inline data, but the inline_data feature is not set",
         meaning: "The inode has INLINE_DATA_FL and the system.data attribute. The feature bit in the superblock was lost.",
         repair: "The feature is set in the superblock.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01006F],
     }
     /// Flagged as inline, but the attribute that belongs to it is missing.
@@ -37,7 +37,7 @@ problem_rows! {
         message: "{inode} has i_size {stored}, but its inline data is {observed:byte:bytes} long",
         meaning: "i_size does not match the length of the inline data.",
         repair: "i_size is set to the length of the inline data.",
-        loss: "Nothing: there is no data beyond it.",
+        loss: nothing "Nothing: there is no data beyond it.",
         peers: [0x01000C],
     }
     /// An attribute without value in an inode points nowhere.
@@ -46,7 +46,7 @@ problem_rows! {
         message: "{inode} has an empty attribute (byte {at}) whose value offset is outside the inode",
         meaning: "The offset of an empty value has no effect, but some tools and kernels then find neither inline data nor the other attributes of the inode.",
         repair: "The offset is set to zero.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010075],
     }
     /// The entries of an inline directory do not fill a multiple of four bytes.
@@ -55,7 +55,7 @@ problem_rows! {
         message: "inline directory {inode} has {stored:byte:bytes} of entries in its attribute, which is not a multiple of 4",
         meaning: "The length of the system.data attribute was overwritten.",
         repair: "The length is rounded down to a multiple of 4.",
-        loss: "Nothing: the remaining bytes cannot hold an entry.",
+        loss: nothing "Nothing: the remaining bytes cannot hold an entry.",
         peers: [0x02004E],
     }
 }

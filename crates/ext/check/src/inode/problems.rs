@@ -20,7 +20,7 @@ problem_rows! {
         message: "root {inode} has dtime set ({stored})",
         meaning: "Very old versions of mke2fs set it.",
         repair: "The dtime is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010002],
     }
 
@@ -30,7 +30,7 @@ problem_rows! {
         message: "reserved {inode} has invalid mode {stored}",
         meaning: "Inodes below s_first_ino are reserved for the file system. This one should be empty.",
         repair: "The mode is cleared.",
-        loss: "Nothing that belongs to a user.",
+        loss: nothing "Nothing that belongs to a user.",
         peers: [0x010003],
     }
 
@@ -40,7 +40,7 @@ problem_rows! {
         message: "reserved {inode} should be empty, but has {what} ({stored})",
         meaning: "Inodes below s_first_ino are reserved for the file system. This one is not in use; it was overwritten.",
         repair: "The field is cleared.",
-        loss: "Nothing that belongs to a user.",
+        loss: nothing "Nothing that belongs to a user.",
         peers: [0x01005A, 0x01003A],
     }
 
@@ -50,7 +50,7 @@ problem_rows! {
         message: "deleted {inode} has zero dtime (mode {stored})",
         meaning: "The inode was being deleted or created when the system stopped. No name points to it.",
         repair: "The dtime is set. The inode stays free.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010004],
     }
 
@@ -60,7 +60,7 @@ problem_rows! {
         message: "{inode} is in use, but has dtime set ({stored})",
         meaning: "The inode has links, so it is not deleted. dtime is left over or damaged.",
         repair: "The dtime is cleared. The file is kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010005],
     }
 
@@ -70,7 +70,7 @@ problem_rows! {
         message: "{inode} was part of the orphaned inode list (dtime {stored})",
         meaning: "While an open file is being deleted, dtime holds the number of the next inode in the list. The list is corrupted and no longer contains this inode.",
         repair: "The dtime is cleared, or set if the inode is free.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010036, 0x010037],
     }
 
@@ -90,7 +90,7 @@ problem_rows! {
         message: "{inode} has i_size {stored}, should be {observed}",
         meaning: "i_size does not match the mapped blocks: blocks are mapped after the end of the file, the size is impossible for this type of file, or a directory does not end at a block boundary.",
         repair: "i_size is set to the end of the last mapped block.",
-        loss: "Nothing; a file may end in bytes that were not part of it.",
+        loss: nothing "Nothing; a file may end in bytes that were not part of it.",
         peers: [0x01000C],
     }
 
@@ -100,7 +100,7 @@ problem_rows! {
         message: "{inode} has i_blocks {stored}, should be {observed}",
         meaning: "i_blocks was not updated together with the block map, or the map is damaged.",
         repair: "i_blocks is set to the space that the file uses.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01000D],
     }
 
@@ -110,7 +110,7 @@ problem_rows! {
         message: "{inode} has the imagic flag set, but the file system has no imagic_inodes feature",
         meaning: "The flag belongs to an AFS extension. It is probably damage.",
         repair: "The flag is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01002F],
     }
 
@@ -120,7 +120,7 @@ problem_rows! {
         message: "special file {inode} has the immutable or append-only flag set",
         meaning: "These flags are invalid for devices, pipes, sockets and symbolic links. They would prevent the file from being deleted.",
         repair: "The flags are cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010030, 0x010031],
     }
 
@@ -130,7 +130,7 @@ problem_rows! {
         message: "special file {inode} has i_size {stored}, should be 0",
         meaning: "Devices, pipes and sockets hold no data.",
         repair: "i_size is set to 0.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010032],
     }
 
@@ -150,7 +150,7 @@ problem_rows! {
         message: "the journal {inode} has mode {stored}, but must be a regular file",
         meaning: "The journal must be a regular file.",
         repair: "The mode is set to that of a regular file.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010035],
     }
 
@@ -160,7 +160,7 @@ problem_rows! {
         message: "quota {inode} has mode {stored}, but must be a regular file",
         meaning: "Quota files must be regular files.",
         repair: "The mode is set to that of a regular file.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010062],
     }
 
@@ -180,7 +180,7 @@ problem_rows! {
         message: "quota {inode} is visible to users",
         meaning: "User and group quota must be in the reserved inodes 3 and 4.",
         repair: "The quota file is moved to its reserved inode.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010064],
     }
 
@@ -190,7 +190,7 @@ problem_rows! {
         message: "the orphan file, {inode}, has mode {stored}, but must be a regular file",
         meaning: "The orphan file must be a regular file.",
         repair: "The orphan file is replaced by a new, empty one.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01008F],
     }
 
@@ -200,7 +200,7 @@ problem_rows! {
         message: "{inode} is the orphan file and is not empty, but the orphan_file feature is not set",
         meaning: "The feature was removed without clearing the inode, or was lost.",
         repair: "The inode is cleared and its blocks are freed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010090],
     }
 
@@ -220,7 +220,7 @@ problem_rows! {
         message: "{inode} has a time stamp after 2310 that is probably before 1970",
         meaning: "Old kernels encoded dates before 1970 incorrectly.",
         repair: "The time stamp is encoded correctly.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010082],
     }
 
@@ -230,7 +230,7 @@ problem_rows! {
         message: "{inode} has mode {stored}, but its contents are those of a directory",
         meaning: "Its first block holds directory entries, and '.' has this inode number. The mode is damaged, not the data.",
         repair: "The mode is set to that of a directory.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010055, 0x01000D, 0x010032, 0x010076],
     }
 
@@ -250,7 +250,7 @@ problem_rows! {
         message: "{inode} has checksum {stored}, should be {observed}; its fields look valid",
         meaning: "The inode was changed without updating the checksum, or a bit is wrong that no other check can detect.",
         repair: "The checksum is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010068],
     }
 
@@ -260,7 +260,7 @@ problem_rows! {
         message: "special file {inode} has EXTENTS_FL or INLINE_DATA_FL set",
         meaning: "Devices, pipes and sockets hold no data.",
         repair: "The flags are cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         // Where the file system has neither feature, e2fsck calls the whole thing malformed, by its type.
         peers: [0x010076, 0x020018, 0x020019, 0x020025, 0x020026],
     }
@@ -271,7 +271,7 @@ problem_rows! {
         message: "{inode} has both EXTENTS_FL and INLINE_DATA_FL set, and holds an extent tree",
         meaning: "An inode cannot have both flags.",
         repair: "INLINE_DATA_FL is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010077],
     }
 
@@ -281,7 +281,7 @@ problem_rows! {
         message: "{inode} has both EXTENTS_FL and INLINE_DATA_FL set, and holds inline data",
         meaning: "An inode cannot have both flags.",
         repair: "EXTENTS_FL is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010078],
     }
 
@@ -291,7 +291,7 @@ problem_rows! {
         message: "{inode} has both EXTENTS_FL and INLINE_DATA_FL set, but holds a block map",
         meaning: "Neither flag is correct.",
         repair: "Both flags are cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010079],
     }
 
@@ -321,7 +321,7 @@ problem_rows! {
         message: "{inode} has the casefold flag set but is not a directory",
         meaning: "Only directories compare names without case.",
         repair: "The flag is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010088],
     }
 
@@ -331,7 +331,7 @@ problem_rows! {
         message: "directory {inode} has the casefold flag set, but the file system has no casefold feature",
         meaning: "The flag is damage, or the feature was lost.",
         repair: "The flag is cleared.",
-        loss: "Nothing; names that differ only in case are different names again.",
+        loss: nothing "Nothing; names that differ only in case are different names again.",
         peers: [0x010089],
     }
 
@@ -341,7 +341,7 @@ problem_rows! {
         message: "{inode} has the verity flag set, but the file system has no verity feature",
         meaning: "The flag says that the contents of the file are protected by hashes. It is damage, or the feature was lost. The kernel refuses to open such a file.",
         repair: "The flag is cleared.",
-        loss: "Nothing; the contents of the file are no longer verified.",
+        loss: nothing "Nothing; the contents of the file are no longer verified.",
         peers: [],
     }
 
@@ -351,7 +351,7 @@ problem_rows! {
         message: "{inode} has EA_INODE_FL set but is not a regular file",
         meaning: "Large attribute values are stored in regular files only.",
         repair: "EA_INODE_FL is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010091],
     }
 
@@ -361,7 +361,7 @@ problem_rows! {
         message: "{inode} has EA_INODE_FL set and a matching value hash, but its mode ({stored}) is not that of a regular file",
         meaning: "Large attribute values are stored in regular files only. The hash matches, so the type was overwritten.",
         repair: "The mode is set to that of a regular file.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010091],
     }
 
@@ -371,7 +371,7 @@ problem_rows! {
         message: "{inode} has INDEX_FL set but is not a directory",
         meaning: "Only directories have an index.",
         repair: "INDEX_FL is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010048],
     }
 
@@ -381,7 +381,7 @@ problem_rows! {
         message: "{inode} has i_faddr {stored}, should be 0",
         meaning: "Fragments were never implemented, so the field must be 0.",
         repair: "The field is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x02000D],
     }
 
@@ -391,7 +391,7 @@ problem_rows! {
         message: "directory {inode} has i_size_high {stored}, should be 0",
         meaning: "Directories of that size need the large_dir feature.",
         repair: "i_size_high is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x02000F, 0x01000C],
     }
 
@@ -401,7 +401,7 @@ problem_rows! {
         message: "{inode} has i_frag {stored}, should be 0",
         meaning: "Fragments were never implemented, so the field must be 0.",
         repair: "The field is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020010],
     }
 
@@ -431,7 +431,7 @@ problem_rows! {
         message: "{inode} has i_fsize {stored}, should be 0",
         meaning: "Fragments were never implemented, so the field must be 0.",
         repair: "The field is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020011],
     }
 
@@ -441,7 +441,7 @@ problem_rows! {
         message: "{inode} has mode {stored}, but its contents are those of a regular file or symbolic link",
         meaning: "The type bits of the mode are damaged. The flags, the block map and i_blocks are those of a file with contents.",
         repair: "The mode is set to that of a regular file, or of a symbolic link where the contents are a link target. The permissions are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020012, 0x020018, 0x020019, 0x01000D, 0x010032, 0x010076],
     }
 
@@ -511,7 +511,7 @@ problem_rows! {
         message: "{inode} has i_file_acl_hi {stored}, should be 0",
         meaning: "Only file systems with the 64bit feature use this field.",
         repair: "i_file_acl_hi is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020048],
     }
 
@@ -521,7 +521,7 @@ problem_rows! {
         message: "{inode} has i_blocks_hi {stored}, should be 0",
         meaning: "Only file systems with the huge_file feature use this field.",
         repair: "i_blocks_hi is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020044],
     }
 }

@@ -28,7 +28,7 @@ problem_rows! {
         message: "a new, empty journal must be created to replace the deleted one",
         meaning: "The old journal was unusable.",
         repair: "A new journal is created from free blocks.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x060001],
     }
     /// The copy of the journal's block list had to be used.
@@ -37,7 +37,7 @@ problem_rows! {
         message: "the journal {inode} is damaged ({why}), but the backup of its block list in the superblock is valid",
         meaning: "The inode of the journal, or its number in the superblock (s_journal_inum), was overwritten. The superblock holds a backup of its block list and size.",
         repair: "The inode of the journal is restored from the backup, and s_journal_inum is set.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00000F],
     }
     /// The journal superblock is damaged.
@@ -64,7 +64,7 @@ problem_rows! {
         message: "the superblock refers to a journal on another device, but the journal is {inode}",
         meaning: "s_journal_uuid is for an external journal. It is set although the journal is internal. Other tools search for that device and give up.",
         repair: "s_journal_uuid is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// needs_recovery without a journal.
@@ -91,7 +91,7 @@ problem_rows! {
         message: "the journal superblock has values in fields that its version does not have",
         meaning: "Features and users exist only in version 2 of the journal superblock. Old tools that converted version 1 to 2 left garbage in these fields.",
         repair: "The fields are cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00002A],
     }
     /// A transaction fails its checksum.
@@ -136,7 +136,7 @@ problem_rows! {
         message: "the journal holds a copy of {block}, which {why}; it is not replayed",
         meaning: "The journal was damaged, or it belongs to a file system of another size.",
         repair: "The rest of the journal is replayed.",
-        loss: "Nothing that belongs to this file system.",
+        loss: nothing "Nothing that belongs to this file system.",
         peers: [],
     }
     /// The journal cannot be read.
@@ -154,7 +154,7 @@ problem_rows! {
         message: "the journal was aborted (error {stored})",
         meaning: "The kernel met an error and stopped using the journal. The whole file system is checked now.",
         repair: "The error is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// The journal will be replayed.
@@ -163,7 +163,7 @@ problem_rows! {
         message: "the file system was not unmounted cleanly; its journal ({stored:transaction:transactions}, {observed:block:blocks}) was replayed in memory and the result was checked",
         meaning: "After a crash or a power failure, the last changes are only in the journal. The next mount writes them to their places.",
         repair: "The journal is replayed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// The journal has to be replayed, and is empty.
@@ -172,7 +172,7 @@ problem_rows! {
         message: "the file system was not unmounted cleanly; its journal is empty",
         meaning: "The system stopped while the file system was mounted, but nothing had changed since the journal was last emptied.",
         repair: "The needs_recovery feature is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// The journal was left alone.
@@ -181,7 +181,7 @@ problem_rows! {
         message: "the file system was not unmounted cleanly; its journal was not replayed and the metadata on the disk was checked",
         meaning: "The last changes are only in the journal. Without them, inconsistent metadata is expected.",
         repair: "The journal is replayed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// A fast commit could not be applied as a whole.
@@ -190,7 +190,7 @@ problem_rows! {
         message: "a fast commit changes {inode} in a way that cannot be computed in memory ({why}); problems near it may disappear after a real replay",
         meaning: "Fast commits record changes of files instead of blocks. This one needs structures that only a real replay allocates.",
         repair: "The journal is replayed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// The fast commit area is damaged.
@@ -208,7 +208,7 @@ problem_rows! {
         message: "the superblock of the journal device has checksum {stored}, should be {observed}",
         meaning: "The superblock on the external journal device was changed without updating its checksum.",
         repair: "The checksum is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00004A],
     }
     /// A journal in the file system, and the number of a device for one.
@@ -217,7 +217,7 @@ problem_rows! {
         message: "the superblock has s_journal_dev {stored}, but the journal is {inode}",
         meaning: "s_journal_dev is for an external journal. It is set although the journal is internal. The kernel refuses to mount such a file system.",
         repair: "s_journal_dev is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000033],
     }
     /// Fast commits in a journal without room for them.
@@ -226,7 +226,7 @@ problem_rows! {
         message: "the journal is too short for the fast_commit feature: {stored:block:blocks}, {observed} needed",
         meaning: "The feature reserves blocks at the end of the journal, and the rest must be long enough for a log. The kernel refuses to mount the file system.",
         repair: "The fast_commit feature is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
 }

@@ -10,7 +10,7 @@ problem_rows! {
         message: "{inode} has link count {stored}, but {observed:name points:names point} to it",
         meaning: "If the link count is too low, deleting one name deletes the file. If it is too high, its space is never freed.",
         repair: "The link count is set to the number of names.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x040003],
     }
     /// No name leads to an inode with contents.
@@ -37,7 +37,7 @@ problem_rows! {
         message: "directory {inode} has link count 1, which means \"too many\", but has only {observed}",
         meaning: "A directory with more than 65,000 subdirectories has link count 1. This one now has fewer, which is legal.",
         repair: "The link count is set to the number of names.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x040007],
     }
     /// More subdirectories than a count can say, without the feature for it.
@@ -46,7 +46,7 @@ problem_rows! {
         message: "directory {inode} has {observed} links, but the dir_nlink feature is not set",
         meaning: "Without dir_nlink, a directory has at most 65,000 links.",
         repair: "The feature is set in the superblock.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x040006],
     }
 }

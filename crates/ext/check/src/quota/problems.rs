@@ -10,7 +10,7 @@ problem_rows! {
         message: "{kind} quota for {kind} {id} is {stored}, should be {observed}",
         meaning: "The quota file records the bytes and inodes in use by each user, group or project. This record does not match the inodes.",
         repair: "The usage is updated. Limits are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x060002],
     }
     /// The quota file itself.

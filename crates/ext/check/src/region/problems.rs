@@ -100,7 +100,7 @@ problem_rows! {
         message: "{block} of directory {inode} has checksum {stored}, should be {observed}",
         meaning: "The block was damaged, or belongs elsewhere.",
         repair: "The checksum is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
 }

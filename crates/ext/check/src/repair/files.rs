@@ -91,7 +91,7 @@ struct Known {
 
 impl Known {
     fn lose(&mut self, row: &'static Row) {
-        if row.loses_something() && !self.losses.contains(&row) {
+        if row.loses && !self.losses.contains(&row) {
             self.losses.push(row);
         }
     }

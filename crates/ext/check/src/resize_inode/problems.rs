@@ -10,7 +10,7 @@ problem_rows! {
         message: "the resize {inode} is not empty, but the resize_inode feature is not set",
         meaning: "Without the feature the inode must be empty.",
         repair: "The inode is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00002F],
     }
     /// Inode 7 has not the map that it must have.
@@ -19,7 +19,7 @@ problem_rows! {
         message: "the resize {inode} is invalid: {observed}",
         meaning: "The inode must list the reserved descriptor blocks and their backups. No file depends on it.",
         repair: "The inode is rebuilt.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000030, 0x01000D, 0x01000E, 0x010010],
     }
 }

@@ -10,7 +10,7 @@ problem_rows! {
         message: "no usable superblock was found: {observed}",
         meaning: "Neither the primary superblock nor any backup that was found is valid.",
         repair: "None. If you know the location of a good backup superblock, pass it with -b BLOCK.",
-        loss: "Nothing is changed.",
+        loss: nothing "Nothing is changed.",
         peers: [0x000004],
     }
     /// A value outside its legal range.
@@ -19,7 +19,7 @@ problem_rows! {
         message: "the superblock has invalid {field} {stored}",
         meaning: "The layout of the file system depends on this field. No backup has a valid value.",
         repair: "None. If you know the location of a good backup superblock, pass it with -b BLOCK.",
-        loss: "Nothing is changed.",
+        loss: nothing "Nothing is changed.",
         peers: [0x00000B],
     }
     /// Impossible number of blocks per group.
@@ -28,7 +28,7 @@ problem_rows! {
         message: "the superblock has s_blocks_per_group {stored}, which contradicts its other fields",
         meaning: "The groups cannot be found with this number. No backup has a valid value.",
         repair: "None. If you know the location of a good backup superblock, pass it with -b BLOCK.",
-        loss: "Nothing is changed.",
+        loss: nothing "Nothing is changed.",
         peers: [0x000007],
     }
     /// First data block and block size do not go together.
@@ -37,7 +37,7 @@ problem_rows! {
         message: "the superblock has s_first_data_block {stored}, which does not match the block size",
         meaning: "s_first_data_block must be 1 for a block size of 1 KiB and 0 for all others. No backup has a valid value.",
         repair: "None. If you know the location of a good backup superblock, pass it with -b BLOCK.",
-        loss: "Nothing is changed.",
+        loss: nothing "Nothing is changed.",
         peers: [0x000008],
     }
     /// More inodes than can be numbered.
@@ -46,7 +46,7 @@ problem_rows! {
         message: "the superblock describes {stored:group:groups}, too many for 32-bit inode numbers",
         meaning: "The number of blocks or of inodes per group is wrong. No backup has a valid value.",
         repair: "None. If you know the location of a good backup superblock, pass it with -b BLOCK.",
-        loss: "Nothing is changed.",
+        loss: nothing "Nothing is changed.",
         peers: [0x000050],
     }
     /// A backup superblock stands in for the primary.
@@ -73,7 +73,7 @@ problem_rows! {
         message: "the UUID or checksum seed in the superblock matches no checksum; those in the superblock in {block} do",
         meaning: "All metadata checksums depend on the UUID or on s_checksum_seed. One of them was overwritten.",
         repair: "The UUID and the seed are restored from the backup.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// The UUID, or seed, is wrong, and no backup knows the right one.
@@ -91,7 +91,7 @@ problem_rows! {
         message: "the superblock is damaged at byte {byte}: with {observed} instead of {stored} its checksum is correct",
         meaning: "Exactly one change makes the checksum correct and the superblock valid, so that field was overwritten.",
         repair: "The field is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// A size of descriptors that cannot be, where nothing but the usual one fits.
@@ -100,7 +100,7 @@ problem_rows! {
         message: "s_desc_size is {stored:byte:bytes}, which is invalid with the 64bit feature; with 64 bytes the root directory is found",
         meaning: "Group descriptors have 64 bytes with this feature, and there is no backup superblock to compare. With 64 bytes the first descriptor points to an inode table that holds the root directory.",
         repair: "s_desc_size is set to 64.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// An impossible size of descriptors that is not used.
@@ -109,7 +109,7 @@ problem_rows! {
         message: "s_desc_size is {stored:byte:bytes}, but without the 64bit feature descriptors have 32",
         meaning: "The field is used only with the 64bit feature and the kernel ignores it. Several tools refuse a value that is not a power of two or is larger than 1024.",
         repair: "s_desc_size is set to 0.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00000B],
     }
     /// Wrong checksum of a superblock that is in use all the same.
@@ -118,7 +118,7 @@ problem_rows! {
         message: "the superblock has checksum {stored}, should be {observed}",
         meaning: "The superblock was changed without updating the checksum, or a byte of it was damaged. All fields that the layout depends on are valid.",
         repair: "The checksum is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// The file system is larger than the device.
@@ -136,7 +136,7 @@ problem_rows! {
         message: "the superblock has s_log_frag_size {stored}, should be {observed}",
         meaning: "Fragments were never implemented, so the fragment size must be the block size.",
         repair: "s_log_frag_size is set to s_log_block_size.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000006],
     }
     /// Clusters per group differ from blocks per group without clusters.
@@ -145,7 +145,7 @@ problem_rows! {
         message: "the superblock has s_clusters_per_group {stored}, should be {observed} (no bigalloc)",
         meaning: "Without bigalloc the clusters per group and the blocks per group are the same. Several tools refuse a superblock in which they differ.",
         repair: "s_clusters_per_group is set to s_blocks_per_group.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00000B],
     }
     /// Impossible size of flexible groups.
@@ -154,7 +154,7 @@ problem_rows! {
         message: "the superblock has invalid s_log_groups_per_flex {stored}",
         meaning: "The flexible group size is only an allocation hint, but tools refuse a value that is too large.",
         repair: "The field is set to its default.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00000B],
     }
     /// A hash for directories that no kernel knows.
@@ -163,7 +163,7 @@ problem_rows! {
         message: "the superblock has unknown s_def_hash_version {stored}",
         meaning: "This is the hash for new directory indexes; existing indexes hold their own. The kernel refuses to mount a file system with an unknown hash.",
         repair: "s_def_hash_version is set to half MD4, the default.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// The mount options of the superblock have no end.
@@ -181,7 +181,7 @@ problem_rows! {
         message: "the superblock has s_creator_os {stored}, but features that only Linux has",
         meaning: "The field determines the meaning of some inode fields. With another value Linux does not update inode checksums.",
         repair: "s_creator_os is set to Linux.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// Unknown features beside a wrong checksum.
@@ -190,7 +190,7 @@ problem_rows! {
         message: "the superblock has a wrong checksum and unknown feature bits ({observed})",
         meaning: "A newer format would have a correct checksum, so the bits are damage.",
         repair: "The unknown feature bits are cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// Impossible number of inodes per group.
@@ -208,7 +208,7 @@ problem_rows! {
         message: "the superblock has s_inodes_count {stored}, should be {observed}",
         meaning: "s_inodes_count must be the number of groups times s_inodes_per_group.",
         repair: "s_inodes_count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00000D],
     }
     /// All-zero UUID.
@@ -217,7 +217,7 @@ problem_rows! {
         message: "the file system has no UUID",
         meaning: "Very old file systems have no UUID. They cannot be mounted by UUID.",
         repair: "A random UUID is set.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000009],
     }
     /// Hurd file system with file types in directories.
@@ -226,7 +226,7 @@ problem_rows! {
         message: "the file system was created for the Hurd but has the filetype feature",
         meaning: "The Hurd does not support file types in directory entries.",
         repair: "The feature is cleared.",
-        loss: "Nothing: the types are also in the inodes.",
+        loss: nothing "Nothing: the types are also in the inodes.",
         peers: [0x00000E],
     }
     /// Revision 0 with feature bits. A note: tune2fs makes it so, and e2fsck -n passes over it.
@@ -235,7 +235,7 @@ problem_rows! {
         message: "the superblock has feature bits but revision 0",
         meaning: "Features need revision 1. Kernels use them but print a warning. tune2fs leaves this state when it adds a journal.",
         repair: "The revision is set to 1.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00001A, 0x010033],
     }
     /// Reserved descriptor blocks without the feature.
@@ -244,7 +244,7 @@ problem_rows! {
         message: "s_reserved_gdt_blocks is {stored}, but the resize_inode feature is not set",
         meaning: "Without the feature the field must be 0.",
         repair: "s_reserved_gdt_blocks is set to 0.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00002E],
     }
     /// Reserved descriptor blocks that are something else.
@@ -253,7 +253,7 @@ problem_rows! {
         message: "s_reserved_gdt_blocks is {stored}, but there is space for only {observed} before the bitmaps and the inode table of group 0",
         meaning: "The field is damaged: the root directory is in that inode table.",
         repair: "s_reserved_gdt_blocks is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// Last mount in the future.
@@ -262,7 +262,7 @@ problem_rows! {
         message: "the last mount time is in the future ({stored}, now {observed})",
         meaning: "The clock of this computer, or of the one that last used the file system, is wrong.",
         repair: "The time is set to the current time.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000031],
     }
     /// Last write in the future.
@@ -271,7 +271,7 @@ problem_rows! {
         message: "the last write time is in the future ({stored}, now {observed})",
         meaning: "The clock of this computer, or of the one that last used the file system, is wrong.",
         repair: "The time is set to the current time.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000032],
     }
     /// The flag of development file systems.
@@ -280,7 +280,7 @@ problem_rows! {
         message: "the test_fs flag is set",
         meaning: "The flag was used while ext4 was being developed. It has no effect today.",
         repair: "The flag is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00003B],
     }
     /// Both descriptor checksum features.
@@ -289,7 +289,7 @@ problem_rows! {
         message: "both metadata_csum and uninit_bg are set",
         meaning: "The two features use different checksums for group descriptors and exclude each other.",
         repair: "The older feature, uninit_bg, is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000046],
     }
     /// 64bit without extents.
@@ -298,7 +298,7 @@ problem_rows! {
         message: "the 64bit feature is set without extents",
         meaning: "Files with block maps cannot use block numbers beyond 32 bits.",
         repair: "The extents feature is set.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000048],
     }
     /// Stored checksum seed without metadata checksums.
@@ -307,7 +307,7 @@ problem_rows! {
         message: "metadata_csum_seed is set, but metadata_csum is not",
         meaning: "The seed has no use without metadata checksums.",
         repair: "The metadata_csum_seed feature is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00004B],
     }
     /// First meta block group too large.
@@ -316,7 +316,7 @@ problem_rows! {
         message: "s_first_meta_bg is {stored}, but there are only {observed} descriptor blocks",
         meaning: "The field is the first descriptor block in a meta block group. With this value there are none.",
         repair: "The meta_bg feature is cleared.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000049],
     }
     /// Both ways to make room for descriptors.
@@ -325,7 +325,7 @@ problem_rows! {
         message: "both meta_bg and resize_inode are set",
         meaning: "The two features store descriptors in different places and exclude each other.",
         repair: "The resize_inode feature is cleared and its reserved blocks are freed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x000051],
     }
     /// Minimal extra inode size out of range.
@@ -334,7 +334,7 @@ problem_rows! {
         message: "s_min_extra_isize is {stored}, which is invalid with inodes of {observed:byte:bytes}",
         meaning: "The field is the number of bytes after the first 128 that every inode must have.",
         repair: "The field is set to its default.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00004D],
     }
     /// Desired extra inode size out of range.
@@ -343,7 +343,7 @@ problem_rows! {
         message: "s_want_extra_isize is {stored}, which is invalid with inodes of {observed:byte:bytes}",
         meaning: "The field is the number of bytes after the first 128 that new inodes get.",
         repair: "The field is set to its default.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00004E],
     }
     /// More blocks reserved than can be.
@@ -352,7 +352,7 @@ problem_rows! {
         message: "{stored:block is:blocks are} reserved for the superuser, more than half of {observed}",
         meaning: "Blocks are reserved so that the system can continue when users have filled the disk (s_r_blocks_count).",
         repair: "The number of reserved blocks is set to half of all blocks.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00000B],
     }
     /// First free inode out of range.
@@ -361,7 +361,7 @@ problem_rows! {
         message: "s_first_ino is {stored}, which is invalid",
         meaning: "Inodes 1 to 10 are always reserved, and the first inode after the reserved ones must exist. A value other than 11 is valid only if the backups agree and no file is among the reserved inodes.",
         repair: "s_first_ino is set to 11.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x00000B],
     }
     /// Files of 2 GiB and more without the feature.
@@ -370,7 +370,7 @@ problem_rows! {
         message: "{inode} has i_size {observed}, but the large_file feature is not set",
         meaning: "Files of 2 GiB and more need the feature.",
         repair: "The feature is set in the superblock.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x020033],
     }
     /// Not cleanly unmounted.
@@ -379,7 +379,7 @@ problem_rows! {
         message: "the file system was not unmounted cleanly",
         meaning: "It is mounted now, or the system stopped without unmounting it.",
         repair: "The file system is marked clean.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// The kernel has met errors.
@@ -388,7 +388,7 @@ problem_rows! {
         message: "the kernel recorded {stored:error:errors} on this file system",
         meaning: "The kernel found an inconsistency while the file system was mounted.",
         repair: "The error record is cleared after the check.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// Unknown features that do not keep us from checking.
@@ -397,7 +397,7 @@ problem_rows! {
         message: "the superblock has unknown feature bits ({observed}); these features are not checked",
         meaning: "The file system was created by newer software, or the bits are damage.",
         repair: "None. If there are other problems, the file system is not repaired.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// Feature bits that would end the check, but are damage.
@@ -415,7 +415,7 @@ problem_rows! {
         message: "the backup superblock in {block} does not match this file system ({observed})",
         meaning: "The backup would be useless if the primary superblock were lost.",
         repair: "The backup is rewritten from the primary superblock.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// More clusters of overhead than are in use.
@@ -424,7 +424,7 @@ problem_rows! {
         message: "s_overhead_clusters in the superblock is {stored}, but only {observed} clusters are in use",
         meaning: "The kernel subtracts this field from the size that df shows, so df shows too small a file system. Some versions of mke2fs stored a wrong number. No file is affected.",
         repair: "The field is set to 0, and the kernel computes it on the next mount.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
 }

@@ -46,7 +46,7 @@ problem_rows! {
         message: "extended attribute {name} of {inode} has value size {stored}, but its EA inode has {observed}, and the hash matches",
         meaning: "A large value is stored in an EA inode, which records its size and hash. With that size the hash is correct: the size in the entry was overwritten.",
         repair: "The size in the entry is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010053],
     }
     /// The end of a table is overwritten.
@@ -64,7 +64,7 @@ problem_rows! {
         message: "an extended attribute of {inode} (entry at byte {at}) has neither a name nor a value",
         meaning: "The kernel lists this attribute, but cannot read it. The bytes that terminate the list were probably overwritten.",
         repair: "The entry is removed. The other attributes are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// An access list under the prefix of other attributes.
@@ -73,7 +73,7 @@ problem_rows! {
         message: "an extended attribute of {inode} (entry at byte {at}) has no name and holds an access control list; it must be {name}",
         meaning: "An attribute with this prefix must have a name. The prefix was overwritten. The kernel lists the attribute, but cannot read it, and does not enforce the access control list.",
         repair: "The prefix is set to that of an access control list. The list is kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// An entry without a name under a prefix that takes one.
@@ -100,7 +100,7 @@ problem_rows! {
         message: "extended attribute {name} of {inode} has name length {stored}, but its name ends before that with a zero byte",
         meaning: "A name cannot contain a zero byte. The kernel refuses all attributes of the inode, and its inline data. The length was overwritten.",
         repair: "The length is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// The length of a name is 0, and the name is there.
@@ -109,7 +109,7 @@ problem_rows! {
         message: "extended attribute {name} of {inode} (entry at byte {at}) has name length 0, should be {observed}",
         meaning: "The length of the name was overwritten. The kernel takes the name for the next attribute, and does not find the attributes after it. The name is known: it matches the hash, or it is the only one after which the list of attributes continues.",
         repair: "The length is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// Letters of an attribute's name are gone.
@@ -163,7 +163,7 @@ problem_rows! {
         message: "{inode} has i_file_acl {stored}, but the ext_attr feature is not set",
         meaning: "Without the feature the field must be 0. The inode was overwritten.",
         repair: "i_file_acl is cleared.",
-        loss: "Nothing that was visible: without the feature, the attributes are not in use.",
+        loss: nothing "Nothing that was visible: without the feature, the attributes are not in use.",
         peers: [0x02000E],
     }
     /// An attribute block that says it goes on in others.
@@ -199,7 +199,7 @@ problem_rows! {
         message: "the entry of {name} of {inode} points to a list of {stored:byte:bytes} at byte {at}, but a complete list of {observed:byte:bytes} is at byte {right}",
         meaning: "The kernel denies access to a file whose access control list cannot be read. The inode holds exactly one complete list that belongs to no other attribute: the offset or size in the entry was overwritten.",
         repair: "The offset and size in the entry are corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// Attributes of a block are out of order.
@@ -208,7 +208,7 @@ problem_rows! {
         message: "the extended attributes in attribute {block} of {inode} are not sorted ({name} comes too late)",
         meaning: "The kernel keeps them sorted by namespace, length and name, and does not find an attribute that comes too late.",
         repair: "The entries are sorted. Their values are kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// The value of an attribute in a block lies outside of it.
@@ -226,7 +226,7 @@ problem_rows! {
         message: "attribute {block} of {inode} has checksum {stored}, should be {observed}; its contents look valid",
         meaning: "The checksum is wrong, but the hash of each attribute is correct.",
         repair: "The checksum is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01006C],
     }
     /// An attribute block counts its inodes wrongly.
@@ -235,7 +235,7 @@ problem_rows! {
         message: "attribute {block} has reference count {stored}, should be {observed}",
         meaning: "Inodes with equal attributes share one block, which counts them. The count was not updated before the system stopped.",
         repair: "The reference count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x01003C],
     }
     /// An attribute refers to an inode that cannot hold its value.
@@ -253,7 +253,7 @@ problem_rows! {
         message: "extended attribute {name} of {inode} refers to EA inode {stored}, but its value is in the inode or block of the entry",
         meaning: "The EA inode does not hold this value. The place for a value beside the entry holds one that matches the hash, or, for an attribute without a hash, one that belongs to no other attribute. The EA inode number was overwritten.",
         repair: "The EA inode number is cleared. The value is kept.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010083, 0x010052, 0x010085],
     }
     /// An attribute refers to an inode that holds something else.
@@ -271,7 +271,7 @@ problem_rows! {
         message: "inode {stored} holds the value of extended attribute {name} of {inode}, but EA_INODE_FL is not set",
         meaning: "The hash in the inode matches the attribute. The flag was lost.",
         repair: "EA_INODE_FL is set.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010086],
     }
     /// Value inodes are in use, but the feature is off.
@@ -280,7 +280,7 @@ problem_rows! {
         message: "extended attribute {name} of {inode} has its value in EA inode {stored}, but the ea_inode feature is not set",
         meaning: "The attribute and the EA inode are valid. The feature bit in the superblock was lost.",
         repair: "The feature is set in the superblock.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x010092],
     }
     /// A value inode counts its references wrongly.
@@ -289,7 +289,7 @@ problem_rows! {
         message: "EA {inode} has reference count {stored}, should be {observed}",
         meaning: "Equal large values are stored once, in an EA inode that counts its references. The count was not updated before the system stopped.",
         repair: "The reference count is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x040005],
     }
     /// A value inode has more links than one.
@@ -298,7 +298,7 @@ problem_rows! {
         message: "EA {inode} has link count {stored}, should be 1",
         meaning: "An EA inode has no name. Its link count is always 1.",
         repair: "The link count is set to 1.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x040002],
     }
     /// An access list has a tag that there is not, and the others tell which it was.
@@ -307,7 +307,7 @@ problem_rows! {
         message: "access control list {name} of {inode} is invalid: an entry has tag {stored}, should be {observed}",
         meaning: "The entries of an access control list have a fixed order. One entry was overwritten, and the kernel denies access to all but the owner. The other entries and the length of the list determine the tag.",
         repair: "The tag is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [],
     }
     /// An access list cannot be read, and nothing tells what stood there.
@@ -325,7 +325,7 @@ problem_rows! {
         message: "{inode} has EA_INODE_FL set, but no attribute refers to it",
         meaning: "The attribute was removed, or the flag of an ordinary file is damage.",
         repair: "EA_INODE_FL is cleared. A file with no name is then reconnected to lost+found.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [0x040008],
     }
     /// An encrypted inode without its encryption context.

@@ -17,7 +17,7 @@ fsmend_engine::problem_rows! {
         message: "the superblock has invalid fs_{field} {stored}{observed?, expected }",
         meaning: "The field is a hint for allocation, or describes disks with cylinders. The layout does not depend on it.",
         repair: "The field is set to the expected value, or to its default.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["superblock failed"],
     }
     /// `ufs.superblock.data-size`.
@@ -26,7 +26,7 @@ fsmend_engine::problem_rows! {
         message: "the superblock has {stored} data fragments (fs_dsize), should be {observed}",
         meaning: "The number follows from the layout. df and the reserve for the superuser use it. Older versions of growfs stored a wrong one.",
         repair: "The number is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: [],
     }
     /// `ufs.superblock.hash`.
@@ -35,7 +35,7 @@ fsmend_engine::problem_rows! {
         message: "the superblock has a wrong check hash",
         meaning: "The fields are valid and match the copy in the first cylinder group. Only the hash is wrong.",
         repair: "The hash is recomputed.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["CORRECT CHECK HASH"],
     }
     /// `ufs.superblock.replaced`.
@@ -53,7 +53,7 @@ fsmend_engine::problem_rows! {
         message: "the file system was not unmounted cleanly",
         meaning: "It is mounted now, or the system stopped without unmounting it.",
         repair: "The file system is marked clean.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: [],
     }
     /// `ufs.superblock.copy`.
@@ -62,7 +62,7 @@ fsmend_engine::problem_rows! {
         message: "the superblock copy of cylinder {group} is damaged or belongs to another file system",
         meaning: "Each cylinder group has a copy of the superblock, which is needed if the primary one is lost. newfs, tunefs and growfs write the copies.",
         repair: "The copy is rewritten from the primary superblock.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: [],
     }
     /// `ufs.superblock.snapshot-list`.
@@ -71,7 +71,7 @@ fsmend_engine::problem_rows! {
         message: "the superblock lists inode {stored} as a snapshot, but it is not one",
         meaning: "The superblock holds the inode numbers of active snapshots (fs_snapinum). The kernel writes old contents of blocks to them.",
         repair: "The number is removed from the list.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["Removing non-snapshot inode"],
     }
     /// `ufs.superblock.snapshot-blocks`.
@@ -98,7 +98,7 @@ fsmend_engine::problem_rows! {
         message: "the recovery record before the superblock is wrong",
         meaning: "UFS2 stores a short record in front of the superblock, with which the copies are found if the superblock is lost. It does not match the superblock.",
         repair: "The record is rewritten.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["SAVE DATA TO FIND ALTERNATE SUPERBLOCKS"],
     }
     /// `ufs.superblock.totals`.
@@ -107,7 +107,7 @@ fsmend_engine::problem_rows! {
         message: "the superblock counts {stored} {what}, but there are {observed}",
         meaning: "The totals in the superblock are the sums over all cylinder groups.",
         repair: "The total is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["SUMMARY BLK COUNT(S) WRONG IN SUPERBLK"],
     }
     /// `ufs.superblock.totals-stale`.
@@ -116,7 +116,7 @@ fsmend_engine::problem_rows! {
         message: "the superblock counts {stored} {what}, but there are {observed}",
         meaning: "The totals are written on unmount. After a crash they are stale. This is not damage: the kernel recomputes them on the next mount.",
         repair: "The total is corrected.",
-        loss: "Nothing.",
+        loss: nothing,
         peers: [], messages: ["SUMMARY BLK COUNT(S) WRONG IN SUPERBLK"],
     }
 }
