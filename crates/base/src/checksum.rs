@@ -8,6 +8,8 @@ pub mod wide;
 
 use crc_fast::{CrcAlgorithm, Digest};
 
+use crate::width;
+
 /// CRC32C of `bytes` continued from `seed`, without inversion: `crc32c(crc32c(s, a), b) == crc32c(s, ab)`.
 #[inline]
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
@@ -24,7 +26,7 @@ fn general(seed: u32, bytes: &[u8]) -> u32 {
     // The crate's engine inverts neither the state that it is given nor what it keeps, only what it hands out.
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(seed));
     digest.update(bytes);
-    !(digest.finalize() as u32)
+    !width::low_u32(digest.finalize())
 }
 
 /// CRC32C of a record with zeroes in the place of its word `WORD` of 32 bits, where its own checksum is stored. `LEN` is a multiple of 256.

@@ -4,6 +4,11 @@
 //!
 //! This crate does no I/O.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 mod bitmap;
 pub mod checksum;
 mod rng;

@@ -23,6 +23,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_device::WritableDevice;
 use fsmend_vfs::{Errno, Result};
 
@@ -463,7 +464,7 @@ impl BlockCache {
         let mut done = 0;
         while done < buf.len() {
             let at = place + done as u64;
-            let within = (at % size) as usize;
+            let within = width::index(at % size);
             let len = (self.block_size - within).min(buf.len() - done);
             let bytes = self.read_block(at / size)?;
             buf[done..done + len].copy_from_slice(&bytes[within..within + len]);

@@ -2,6 +2,7 @@
 //! The units of one group that may be taken, and the search among them. Which of several free places is a good one, a
 //! [policy](crate::policy) says; here only free ones are found.
 
+use fsmend_base::width;
 use std::ops::Range;
 
 /// Units behind the ideal one that are as good as it.
@@ -20,14 +21,14 @@ impl FreeMap {
     pub fn from_used(bitmap: &[u8], len: u64) -> Self {
         let mut words: Vec<u64> = bitmap
             .chunks(8)
-            .take(len.div_ceil(64) as usize)
+            .take(width::index(len.div_ceil(64)))
             .map(|bytes| {
                 let mut word = [0xFF; 8];
                 word[..bytes.len()].copy_from_slice(bytes);
                 u64::from_le_bytes(word)
             })
             .collect();
-        words.resize(len.div_ceil(64) as usize, u64::MAX);
+        words.resize(width::index(len.div_ceil(64)), u64::MAX);
         if !len.is_multiple_of(64)
             && let Some(last) = words.last_mut()
         {
@@ -129,8 +130,8 @@ impl FreeMap {
         let ideal = ideal.clamp(area.start, area.end.max(area.start)) / per_block * per_block;
         let mut whole = None;
         for start in (ideal..area.end)
-            .step_by(per_block as usize)
-            .chain((area.start..ideal).step_by(per_block as usize))
+            .step_by(width::index(per_block))
+            .chain((area.start..ideal).step_by(width::index(per_block)))
         {
             let end = start.saturating_add(per_block).min(area.end);
             if self.clear_run(start, end, per_block) == per_block && units < per_block {

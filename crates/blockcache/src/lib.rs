@@ -14,6 +14,11 @@
 //! Invariants: no file system is named here; an operation that fails leaves the cache as it was; a version of a block that was committed or ordered
 //! before another never changes; a policy cannot make an allocation wrong, only good or bad.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 pub mod acl;
 mod cache;
 mod free_map;

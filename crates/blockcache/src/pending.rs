@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Units that were freed, but not durably yet. Until they are, an older state of the disk may still point to them, so they are not taken again.
 
+use fsmend_base::width;
 use std::collections::HashMap;
 
 /// Freed units by group, as bits. The driver adds them to what is taken, and clears them once the freeing is on the disk (or in the log).
@@ -53,7 +54,7 @@ impl PendingFrees {
     /// `count` units of a group from `start` on have been freed. The range has to lie within the group.
     pub fn add(&mut self, group: u32, start: u64, count: u64) {
         let words = self.groups.entry(group).or_default();
-        let needed = ((start + count).div_ceil(64)) as usize;
+        let needed = width::index((start + count).div_ceil(64));
         if words.len() < needed {
             words.resize(needed, 0);
         }

@@ -7,7 +7,7 @@
 //! A block is here the smallest unit that the format addresses (a fragment, where blocks consist of those), and a group the part of the disk with maps of its
 //! own (a block group, a cylinder group).
 
-use fsmend_base::{BlockRange, GroupNo, InodeNo};
+use fsmend_base::{BlockRange, GroupNo, InodeNo, width};
 
 /// What a block is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,7 +146,7 @@ fn spread_or_near(ask: &DirectoryAsk, groups: &mut dyn Groups) -> GroupNo {
     let share = if in_root { 1 } else { 2 };
     let mut best: Option<(u32, GroupNo)> = None;
     for step in 0..count {
-        let group = GroupNo(((u64::from(parent_group.0) + u64::from(step)) % u64::from(count)) as u32);
+        let group = GroupNo(width::low_u32((u64::from(parent_group.0) + u64::from(step)) % u64::from(count)));
         let Some(usage) = groups.usage(group).filter(|usage| usage.free_inodes > 0) else { continue };
         let is_roomy =
             u64::from(usage.free_blocks) >= blocks / share && u64::from(usage.free_inodes) >= inodes / share;

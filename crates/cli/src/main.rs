@@ -3,6 +3,10 @@
 //!
 //! This is the only crate that prints, that looks at clocks, and that knows about terminals and signals.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
 // Printing is what this crate is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

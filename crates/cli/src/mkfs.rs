@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use fsmend_base::width;
 use fsmend_device::{Content, OpenOptions, Whatever, WritableDevice, WriteOptions, open_writable, recognise};
 use fsmend_session::driver::{Driver, Kind, Maker, NewFileSystem};
 use fsmend_vfs::Time;
@@ -223,7 +224,7 @@ fn there(device: &Arc<dyn WritableDevice>) -> Option<String> {
 
 /// Overwrites what other formats are known by.
 fn forget_marks(device: &dyn WritableDevice, len: u64) -> Result<(), fsmend_device::WriteError> {
-    let zeroes = vec![0; MARKS_LEN.min(len) as usize];
+    let zeroes = vec![0; width::index(MARKS_LEN.min(len))];
     device.write_at(0, &zeroes)?;
     device.sync()
 }

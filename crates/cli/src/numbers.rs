@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers for people: sizes with suffixes in, thousands separators and units out.
 
+use fsmend_base::width;
 use std::time::Duration;
 
 pub use fsmend_session::numbers::{bytes, counted, parse_size, percent, thousands};
@@ -62,7 +63,7 @@ pub fn rate(number: u64, span: Duration) -> String {
     if span.is_zero() {
         return "-".to_owned();
     }
-    format!("{}/s", bytes((number as f64 / span.as_secs_f64()) as u64))
+    format!("{}/s", bytes(width::whole(number as f64 / span.as_secs_f64())))
 }
 
 #[cfg(test)]

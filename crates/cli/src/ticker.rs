@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use fsmend_base::width;
 use fsmend_engine::Progress;
 use fsmend_engine::progress::{self, Fetched, Totals};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -135,7 +136,7 @@ impl Start {
             self.first = Some((now, bytes));
         }
         let (since, before) = self.first.unwrap_or((now, bytes));
-        let nanoseconds = now.saturating_sub(since).as_nanos() as u64;
+        let nanoseconds = width::low_u64(now.saturating_sub(since).as_nanos());
         Some(Fetched { bytes: bytes.saturating_sub(before), nanoseconds })
     }
 }
@@ -223,7 +224,7 @@ fn line(share: f64, words: &Words, width: usize) -> String {
     let bar_width = BAR_WIDTHS.into_iter().find(|bar| bar + 1 + text.len() <= room);
     let whole = match bar_width {
         Some(bar_width) => {
-            let filled = (percent / 100.0 * bar_width as f64) as usize;
+            let filled = width::index(width::whole(percent / 100.0 * bar_width as f64));
             let head = if filled < bar_width { ">" } else { "" };
             format!("{:bar_width$} {text}", format!("{}{head}", "=".repeat(filled)))
         }

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fsmend_base::width;
 use fsmend_device::{Device, ReadError, WritableDevice, WriteError, WriteErrorKind};
 
 use crate::fault::{Fault, FaultKind, Faults};
@@ -54,7 +55,7 @@ impl SimDisk {
 
     /// All bytes, as a reader without bad luck sees them.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.len as usize];
+        let mut bytes = vec![0; width::index(self.len)];
         self.peek(0, &mut bytes);
         bytes
     }
@@ -123,7 +124,7 @@ impl WritableDevice for SimDisk {
         }
         if let Some(sector) = state.faults.strike(FaultKind::Write, offset, len) {
             let before = (sector * SECTOR_BYTES as u64).saturating_sub(offset);
-            state.medium.write(offset, &bytes[..before as usize]);
+            state.medium.write(offset, &bytes[..width::index(before)]);
             return Err(WriteError::io(offset, len, PLANNED));
         }
         if state.faults.must_read(offset, len, self.len) {

@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 
 use crate::drive::Ticket;
 use crate::request_queue::{Model, RequestQueue};
+use fsmend_base::width;
 
 /// What is known of a disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +139,7 @@ impl Model for Flash {
             let from = offset.max(number * page);
             let bytes = offset.saturating_add(len).min((number + 1).saturating_mul(page)) - from;
             let over = bytes as f64 / self.of.link.max(1) as f64 * 1e9;
-            let die = (number % self.dies.len() as u64) as usize;
+            let die = width::index(number % self.dies.len() as u64);
             let read = self.dies[die].max(begin) + self.of.page_ns;
             self.dies[die] = read;
             // Bytes go over as they come, in any order: the link is only ever as busy as the bytes are many.
@@ -146,7 +147,7 @@ impl Model for Flash {
             end = end.max(read + over).max(self.link_free);
         }
         end += self.of.read_ns;
-        self.flying.push(Reverse(end as u64));
+        self.flying.push(Reverse(width::whole(end)));
         self.queue.finish(ticket, end);
         ticket
     }

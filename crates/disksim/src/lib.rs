@@ -8,6 +8,11 @@
 //! And a disk's time ([`Disk`], [`Timed`]): what requests would have taken on a hard disk ([`HddDescription`]) or on flash ([`FlashDescription`]), on a clock of its own. [`Buffered`] puts the memory of a computer before one, for drivers that are
 //! compared.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 mod disk;
 mod drive;
 mod fault;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fsmend_base::SeededRandom;
+use fsmend_base::{SeededRandom, width};
 
 /// What is written whole or not at all.
 pub const SECTOR_BYTES: usize = 512;
@@ -61,7 +61,7 @@ impl Medium {
     /// The power is gone: of what waits, luck says what has reached the medium.
     pub fn lose_power(&mut self, luck: &mut SeededRandom) {
         let manner = luck.below(5);
-        let first_lost = luck.below(self.pending.len() as u64 + 1) as usize;
+        let first_lost = width::index(luck.below(self.pending.len() as u64 + 1));
         for (place, (number, sector)) in std::mem::take(&mut self.pending).into_iter().enumerate() {
             let survives = match manner {
                 0 => false,
@@ -84,7 +84,7 @@ impl Medium {
         for number in sectors {
             self.durable.entry(number).or_insert_with(|| {
                 let mut sector = [0; SECTOR_BYTES];
-                sector.fill_with(|| luck.next_u64() as u8);
+                sector.fill_with(|| width::low_u8(luck.next_u64()));
                 sector
             });
         }
@@ -120,7 +120,7 @@ impl Medium {
             return *sector;
         }
         let mut sector = [0; SECTOR_BYTES];
-        let start = (number as usize).saturating_mul(SECTOR_BYTES).min(self.first.len());
+        let start = width::index(number).saturating_mul(SECTOR_BYTES).min(self.first.len());
         let there = &self.first[start..self.first.len().min(start + SECTOR_BYTES)];
         sector[..there.len()].copy_from_slice(there);
         sector
@@ -133,7 +133,7 @@ fn for_each_piece(offset: u64, len: usize, mut piece: impl FnMut(u64, usize, std
     let mut done = 0;
     while done < len {
         let at = offset + done as u64;
-        let within = (at % SECTOR_BYTES as u64) as usize;
+        let within = width::index(at % SECTOR_BYTES as u64);
         let count = (SECTOR_BYTES - within).min(len - done);
         piece(at / SECTOR_BYTES as u64, within, done..done + count);
         done += count;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::drive::{DiskStatistics, Ticket};
+use fsmend_base::width;
 
 /// Where a disk takes what it is asked, and hands out what is done. Times are nanoseconds since it was turned on.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +75,7 @@ pub(crate) trait Model {
 
     /// The time that has passed.
     fn now(&self) -> Duration {
-        Duration::from_nanos(self.queue().now as u64)
+        Duration::from_nanos(width::whole(self.queue().now))
     }
 
     /// What was done in it.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use fsmend_base::width;
 use fsmend_device::{Device, ReadError, WritableDevice, WriteError, WriteErrorKind};
 
 const CHUNK: u64 = 4096;
@@ -36,7 +37,7 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops:
     std::iter::from_fn(move || {
         let at = offset + done as u64;
         let within = (at % CHUNK) as usize;
-        let count = (CHUNK as usize - within).min(len - done);
+        let count = (width::index(CHUNK) - within).min(len - done);
         let part = (at / CHUNK, within, done..done + count);
         done += count;
         (count > 0).then_some(part)
@@ -80,7 +81,7 @@ impl WritableDevice for SparseMemory {
                 chunks.remove(&chunk);
                 continue;
             }
-            let old = chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK as usize].into_boxed_slice());
+            let old = chunks.entry(chunk).or_insert_with(|| vec![0; width::index(CHUNK)].into_boxed_slice());
             old[within..within + new.len()].copy_from_slice(new);
         }
         Ok(())

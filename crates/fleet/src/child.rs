@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// Bytes kept of what a check says beside its document.
-const SAID_MAX: u64 = 4096;
+const SAID_MAX: usize = 4096;
 
 /// The bits that a check may end with. Others tell of a crash, as 101 does of a panic.
 const EXIT_BITS: u8 = 0x3f;
@@ -195,7 +195,7 @@ fn last_of(pipe: Option<impl Read>) -> String {
     let Some(mut pipe) = pipe else { return String::new() };
     while let Ok(len @ 1..) = pipe.read(&mut piece) {
         last.extend_from_slice(&piece[..len]);
-        let over = last.len().saturating_sub(SAID_MAX as usize);
+        let over = last.len().saturating_sub(SAID_MAX);
         last.drain(..over);
     }
     String::from_utf8_lossy(&last).trim().to_owned()

@@ -8,7 +8,7 @@ use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::merge::{CodeTotal, Merged, Missing, NodeTotal, Slow, Totals, Volume};
+use crate::merge::{CodeTotal, Merged, Missing, NodeTotal, Slow, Totals, Volume, whole_seconds};
 use crate::run::ListFacts;
 
 /// Rows of a table. A page with more is slow to open; the JSON document has them all.
@@ -80,7 +80,7 @@ fn percent(part: u64, whole: u64) -> String {
 
 /// Seconds as people read them.
 fn time(seconds: f64) -> String {
-    let whole = seconds as u64;
+    let whole = whole_seconds(seconds);
     match whole {
         0..60 => format!("{seconds:.2} s"),
         60..3600 => format!("{} min {} s", whole / 60, whole % 60),

@@ -15,6 +15,11 @@
 //! A worker never writes to a volume: it checks, and saves plans where that is wanted. Each check is a process of its own, so that a volume
 //! that brings it down costs one record. This crate prints nothing, and the time in records is its caller's.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 pub(crate) mod attempt;
 pub(crate) mod child;
 pub(crate) mod choices;

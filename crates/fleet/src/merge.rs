@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -337,7 +338,7 @@ impl Merger {
         *of_verdict += 1;
         totals.problems += volume.problems;
         totals.seconds += volume.seconds;
-        let ended = volume.started.saturating_add(volume.seconds as u64);
+        let ended = volume.started.saturating_add(whole_seconds(volume.seconds));
         totals.first_started =
             Some(totals.first_started.map_or(volume.started, |first| first.min(volume.started)));
         totals.last_ended = totals.last_ended.max(Some(ended));
@@ -428,4 +429,9 @@ fn copy(folder: &RunFolder, shard: usize, places: Vec<Place>, out: &mut dyn Writ
             .map_err(|error| Error::Failed(format!("the records cannot be written: {error}")))?;
     }
     Ok(())
+}
+
+/// The whole seconds of a span: 0 of what is no number or negative.
+pub(crate) fn whole_seconds(seconds: f64) -> u64 {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX).as_secs()
 }

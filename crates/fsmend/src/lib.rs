@@ -5,6 +5,11 @@
 //! ([`open::volumes`], [`Hold`]), [check](Family::check) it, [plan](Family::plan) a repair, write the plan through a log, take it back.
 //! Nothing here prints, and clocks are passed in. See `examples/` for a check in ten lines and a plan that is shown.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 pub mod ext;
 pub mod hybridfs;
 pub mod ufs;

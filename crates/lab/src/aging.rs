@@ -4,7 +4,7 @@
 //! One folder per block group; each is filled with files of 1 to 512 blocks up to a fifth of the group. Then files are made, or lengthened by 1 to
 //! 256 blocks, until the file system is as full as wanted. Aging makes, lengthens, cuts and deletes, each as likely as the others.
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_vfs::{Errno, Result};
 
 use crate::Bench;
@@ -143,7 +143,7 @@ impl<'b, 'f> Aging<'b, 'f> {
     }
 
     fn any_folder(&mut self) -> usize {
-        self.bench.between(0, self.folders.len() as u64 - 1) as usize
+        width::index(self.bench.between(0, self.folders.len() as u64 - 1))
     }
 
     /// Makes a file; its length, or 0 where there was no room.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fsmend_base::{InodeNo, SeededRandom};
+use fsmend_base::{InodeNo, SeededRandom, width};
 use fsmend_vfs::{Allocation, Errno, FileSystem, Permissions, Result, Time};
 
 /// Tells how much time has passed: that of a simulated disk, or the real one.
@@ -119,7 +119,7 @@ impl<'f> Bench<'f> {
         let now = self.tick();
         let mut done = 0;
         while done < len {
-            let piece = (len - done).min(PIECE as u64) as usize;
+            let piece = width::index((len - done).min(PIECE as u64));
             match self.fs.write(inode, offset + done, &self.buffer[..piece], now) {
                 Ok(0) | Err(Errno::NoSpace) => break,
                 Ok(written) => done += written as u64,
@@ -135,7 +135,7 @@ impl<'f> Bench<'f> {
         let mut buf = vec![0; piece.clamp(1, PIECE)];
         let mut done = 0;
         while done < len {
-            let want = (len - done).min(buf.len() as u64) as usize;
+            let want = width::index((len - done).min(buf.len() as u64));
             match self.fs.read(inode, offset + done, &mut buf[..want])? {
                 0 => break,
                 count => done += count as u64,

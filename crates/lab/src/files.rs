@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files that a workload has made and not deleted yet.
 
-use fsmend_base::{InodeNo, SeededRandom};
+use fsmend_base::{InodeNo, SeededRandom, width};
 
 /// A file.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Files {
 
     /// A place in the list, each as likely as the others; `None` if it is empty.
     pub fn any(&self, random: &mut SeededRandom) -> Option<usize> {
-        (!self.list.is_empty()).then(|| (random.next_u64() % self.list.len() as u64) as usize)
+        (!self.list.is_empty()).then(|| width::index(random.next_u64() % self.list.len() as u64))
     }
 
     pub fn get(&self, at: usize) -> Option<&File> {

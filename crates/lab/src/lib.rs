@@ -9,6 +9,11 @@
 //! - [`trees`]: a kernel's sources, an archive of small packages, and aging in random folders, as in the paper on hFS (§6).
 //! - [`personality`]: a file server, a web proxy and a mail server, after Filebench.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 pub mod aging;
 mod bench;
 mod files;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_vfs::{Errno, Result};
 
 use crate::bench::PIECE;
@@ -193,7 +193,7 @@ impl Server<'_, '_> {
     }
 
     fn make(&mut self) -> Result<()> {
-        let folder = self.bench.between(0, self.folders.len() as u64 - 1) as usize;
+        let folder = width::index(self.bench.between(0, self.folders.len() as u64 - 1));
         let (folder, name) = (self.folders[folder], self.files.new_name());
         let inode = match self.bench.make_file(folder, &name) {
             Ok(inode) => inode,

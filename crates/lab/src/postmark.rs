@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use fsmend_base::{InodeNo, SeededRandom};
+use fsmend_base::{InodeNo, SeededRandom, width};
 use fsmend_vfs::{Errno, Result};
 
 use crate::files::{File, Files};
@@ -124,7 +124,7 @@ pub fn run(bench: &mut Bench<'_>, clock: &Clock<'_>, options: &PostmarkOptions) 
             run.append()?
         }
         if run.bench.between(1, 10) <= options.makes_of_ten {
-            let folder = run.bench.between(0, folders.len() as u64 - 1) as usize;
+            let folder = width::index(run.bench.between(0, folders.len() as u64 - 1));
             run.make(folders[folder])?;
         } else {
             run.delete()?;
@@ -135,7 +135,7 @@ pub fn run(bench: &mut Bench<'_>, clock: &Clock<'_>, options: &PostmarkOptions) 
     // PostMark walks its table from the front, and the table is in the order of making.
     let mut left = run.files.take_by_age();
     while !left.is_empty() && !options.in_order.deletions {
-        let at = run.bench.between(0, left.len() as u64 - 1) as usize;
+        let at = width::index(run.bench.between(0, left.len() as u64 - 1));
         let file = left.swap_remove(at);
         run.unlink(&file)?;
         run.bench.rest()?;

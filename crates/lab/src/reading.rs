@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_vfs::Result;
 
 use crate::{Bench, Clock};
@@ -84,7 +84,7 @@ pub fn read_at_random(bench: &mut Bench<'_>, clock: &Clock<'_>, inode: InodeNo, 
         (0..count).try_fold(0, |sum, number| {
             bench.tell("reading", number as f64 / count as f64);
             let at = bench.between(0, blocks - 1);
-            Ok(sum + bench.read(inode, at * block, block, block as usize)?)
+            Ok(sum + bench.read(inode, at * block, block, width::index(block))?)
         })
     })
 }
@@ -100,10 +100,10 @@ pub fn read_in_strides(
     let (block, blocks) = blocks_of(bench, inode)?;
     let stride = stride.max(1);
     timed(clock, || {
-        (0..blocks).step_by(stride as usize).try_fold(0, |sum, first| {
+        (0..blocks).step_by(width::index(stride)).try_fold(0, |sum, first| {
             bench.tell("reading", first as f64 / blocks as f64);
             let at = bench.between(first, (first + stride).min(blocks) - 1);
-            Ok(sum + bench.read(inode, at * block, block, block as usize)?)
+            Ok(sum + bench.read(inode, at * block, block, width::index(block))?)
         })
     })
 }

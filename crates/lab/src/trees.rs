@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use fsmend_base::{InodeNo, SeededRandom};
+use fsmend_base::{InodeNo, SeededRandom, width};
 use fsmend_vfs::{Errno, FileKind, Result, Visit};
 
 use crate::Bench;
@@ -28,12 +28,12 @@ impl Draw<'_> {
     /// The exponential of a normal distribution with this mean and deviation.
     fn lognormal(&mut self, mean: f64, deviation: f64) -> u64 {
         let normal = (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos();
-        (mean + deviation * normal).exp().min(LEN_MAX as f64) as u64
+        width::whole((mean + deviation * normal).exp().min(LEN_MAX as f64))
     }
 
     /// With this least value; the smaller the exponent, the larger the largest.
     fn pareto(&mut self, least: f64, exponent: f64) -> u64 {
-        (least / self.unit().powf(1.0 / exponent)).min(LEN_MAX as f64) as u64
+        width::whole((least / self.unit().powf(1.0 / exponent)).min(LEN_MAX as f64))
     }
 }
 
@@ -76,7 +76,7 @@ pub fn copy_kernel(bench: &mut Bench<'_>, options: &KernelOptions) -> Result<Vec
     for number in 0..options.folders.max(1) {
         bench.tell("copying", f64::from(number) / f64::from(options.folders.max(1)));
         // A few levels deep.
-        let parent = folders[bench.between(0, (folders.len() as u64 - 1) / 3) as usize];
+        let parent = folders[width::index(bench.between(0, (folders.len() as u64 - 1) / 3))];
         let folder = bench.make_folder(parent, &format!("k{number}"))?;
         bench.rest()?;
         folders.push(folder);
@@ -95,12 +95,12 @@ pub fn build_kernel(bench: &mut Bench<'_>, sources: &[Made], options: &KernelOpt
     for number in 0..options.objects {
         bench.tell("building", f64::from(number) / f64::from(options.objects));
         let Some(last) = sources.len().checked_sub(1) else { break };
-        let source = sources[bench.between(0, last as u64) as usize];
-        bench.read(source.inode, 0, source.len, BLOCK as usize)?;
+        let source = sources[width::index(bench.between(0, last as u64))];
+        bench.read(source.inode, 0, source.len, width::index(BLOCK))?;
         // Headers: always the same ones, nearly.
         for _ in 0..8 {
-            let header = sources[bench.between(0, (last / 20) as u64) as usize];
-            bench.read(header.inode, 0, header.len, BLOCK as usize)?;
+            let header = sources[width::index(bench.between(0, (last / 20) as u64))];
+            bench.read(header.inode, 0, header.len, width::index(BLOCK))?;
         }
         bench.compute(options.compiling_us);
         let len = Draw(&mut bench.random).lognormal(9.6, 0.9);
@@ -342,13 +342,13 @@ impl Mix {
     fn one(&mut self, bench: &mut Bench<'_>) -> Result<()> {
         self.operations += 1;
         let options = self.options;
-        let at = bench.between(0, self.folders.len() as u64 - 1) as usize;
+        let at = width::index(bench.between(0, self.folders.len() as u64 - 1));
         let deletes =
             if self.fill < options.fill_max { options.deletes_when_full * self.fill / 100.0 } else { 1.0 };
         if Draw(&mut bench.random).unit() <= deletes {
             return self.delete(bench, at);
         }
-        let name = format!("{:08x}-{}", bench.random.next_u64() as u32, self.operations);
+        let name = format!("{:08x}-{}", width::low_u32(bench.random.next_u64()), self.operations);
         let parent = self.folders[at].inode;
         if bench.between(1, options.files_per_folder.max(1)) == 1 {
             match bench.make_folder(parent, &name) {
@@ -390,7 +390,7 @@ impl Mix {
     fn delete(&mut self, bench: &mut Bench<'_>, at: usize) -> Result<()> {
         let folder = &mut self.folders[at];
         let Some(last) = (folder.files.len() as u64).checked_sub(1) else { return Ok(()) };
-        let victim = bench.between(0, last) as usize;
+        let victim = width::index(bench.between(0, last));
         let Some(name) = folder.files.keys().nth(victim).cloned() else { return Ok(()) };
         self.live -= folder.files.remove(&name).map_or(0, in_blocks);
         let now = bench.tick();

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_vfs::{Attributes, DeviceNumber, FileKind, NewKind, SetTime, Time};
 use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
 
@@ -29,7 +29,7 @@ pub fn file_type(kind: FileKind) -> FileType {
 pub fn new_kind(mode: u32, rdev: u32) -> Option<NewKind<'static>> {
     let kind = match mode & 0o170_000 {
         0 => FileKind::Regular,
-        bits => FileKind::of_mode(bits as u16)?,
+        bits => FileKind::of_mode(width::low_u16(bits.into()))?,
     };
     match kind {
         FileKind::Regular => Some(NewKind::Regular),

@@ -14,6 +14,11 @@
 //!
 //! [`Mounted::mount`] begins it, [`Mounted::wait`] serves until the folder is unmounted or a [`Stopper`] ends it, and leaves the file system clean.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 mod allocate;
 mod attach;
 mod attributes;

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fsmend_base::width;
 use fuser::{
     BackgroundSession, BsdFileFlags, Config, Errno, FileHandle, Filesystem, FopenFlags, INodeNo, LockOwner,
     MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request,
@@ -165,7 +166,7 @@ impl Filesystem for Server {
         let Some(place) = place else { return reply.error(Errno::ENOSPC) };
         place.copy_from_slice(data);
         state.changes.push(Change::Write { offset, bytes: data.to_vec() });
-        reply.written(data.len() as u32);
+        reply.written(width::len_u32(data.len()));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::SystemTime;
 
+use fsmend_base::width;
 use fsmend_vfs::{FileSystem, FileSystemSpace, NewKind, SetAttributes, Time};
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
@@ -303,7 +304,7 @@ impl Filesystem for Server {
         });
         match written {
             // As many as came in one request, which are few.
-            Ok(written) => reply.written(written as u32),
+            Ok(written) => reply.written(width::len_u32(written)),
             Err(error) => reply.error(error),
         }
     }

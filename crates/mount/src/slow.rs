@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use fsmend_base::width;
 use fuser::{
     BackgroundSession, Config, Errno, FileHandle, Filesystem, FopenFlags, INodeNo, KernelConfig, LockOwner,
     MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, Request, Session,
@@ -160,7 +161,7 @@ impl Filesystem for Server {
         reply: ReplyData,
     ) {
         let (file, counts, slowness) = (Arc::clone(&self.file), Arc::clone(&self.counts), self.slowness);
-        let len = u64::from(size).min(self.shown.len.saturating_sub(offset)) as usize;
+        let len = width::index(u64::from(size).min(self.shown.len.saturating_sub(offset)));
         counts.begin(len as u64);
         // The next request is taken while this one waits.
         std::thread::spawn(move || {

@@ -5,6 +5,11 @@
 //! This crate names no family. An [`Environment`] holds the [`Registry`] of those that the program knows, and the clocks. Nothing here
 //! prints, reads a clock or decides on an exit code.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 mod check_options;
 mod description;
 pub mod driver;

@@ -14,6 +14,11 @@
 //!
 //! Names and attribute names are bytes, as on the disk.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)
+)]
+
 mod errno;
 mod types;
 

@@ -7,6 +7,12 @@
 //!
 //! [`record_without`] and [`stretch`] may be called only where [`is_available`] says yes.
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and stands in the head of the module")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "words of registers have no sign, and counts of bits are known when this is built"
+)]
 
 use std::arch::x86_64::{
     __m256i, _mm_crc32_u8, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_extract_epi64, _mm_xor_si128,

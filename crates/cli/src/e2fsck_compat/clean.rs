@@ -108,7 +108,7 @@ fn mounts(raw: &RawSuperblock) -> u64 {
 
 /// After how many mounts a check is due; 0 and negative numbers stand for never.
 fn mount_limit(raw: &RawSuperblock) -> Option<u64> {
-    let limit = raw.s_max_mnt_count.get() as i16;
+    let limit = raw.s_max_mnt_count.get().cast_signed();
     u64::try_from(limit).ok().filter(|limit| *limit > 0)
 }
 

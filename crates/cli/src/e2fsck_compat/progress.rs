@@ -102,7 +102,7 @@ impl Meter {
             // What comes behind the scan (links, bitmaps, the look at the repaired file system) is not measured: the last pass is
             // printed when all is over.
             let share = u128::from(totals.done) * u128::from(SCANNED) / u128::from(totals.known.max(1));
-            self.tell((share as u32).min(SCANNED));
+            self.tell(u32::try_from(share).map_or(SCANNED, |share| share.min(SCANNED)));
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run of a fleet shows on a terminal: the plan, how far it is, and the report over all volumes, the worst volumes first.
 
+use fsmend_base::width;
 use fsmend_engine::Severity;
 use fsmend_fleet::merge::{CodeTotal, Merged, Volume};
 use fsmend_fleet::status::Status;
@@ -71,7 +72,7 @@ pub fn status(folder: &RunFolder, status: &Status) -> String {
             let (id, node) = (printable(&begun.id), printable(&begun.node));
             text.push_str(&format!("  shard {shard}  {node}  {id}\n"));
         }
-        more(&mut text, status.begun as usize, LINES);
+        more(&mut text, width::index(status.begun), LINES);
     }
     text
 }

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fsmend_base::width;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
 
@@ -126,7 +127,7 @@ impl Shower {
             How::Nothing => {}
             How::Bar(bar) => {
                 bar.set_message(part.to_owned());
-                bar.set_position((share * STEPS as f64) as u64);
+                bar.set_position(width::whole(share * STEPS as f64));
             }
             How::Lines | How::Json if self.last.elapsed() < TOLD_EVERY => {}
             How::Lines => {

@@ -2,6 +2,7 @@
 //! Where sectors lie on the platters, and how long it takes to get there.
 
 use super::HddDescription;
+use fsmend_base::width;
 
 /// Bytes of a sector.
 pub(super) const SECTOR: u64 = 512;
@@ -102,7 +103,7 @@ impl Geometry {
 
     /// How many sectors before a place pass the head in such a wait for it, on its track.
     pub fn passed(&self, wait: f64, place: Place) -> u64 {
-        ((wait / self.turn * place.sectors as f64) as u64).min(place.sector)
+        width::whole(wait / self.turn * place.sectors as f64).min(place.sector)
     }
 
     /// How long so many sectors from `start` on take to pass the heads, once the first is there.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use crate::drive::Ticket;
 use crate::request_queue::{Model, RequestQueue};
+use fsmend_base::width;
 
 pub use drives::HddDescription;
 use geometry::{Geometry, SECTOR};
@@ -255,9 +256,9 @@ impl Hdd {
         let turn = self.geometry.rotation(begin + seek, place);
         let transfer = self.geometry.transfer(sector, count);
         self.queue.statistics.seeks += u64::from(seek > 0.0);
-        self.queue.statistics.seeking += Duration::from_nanos(seek as u64);
-        self.queue.statistics.turning += Duration::from_nanos(turn as u64);
-        self.queue.statistics.transferring += Duration::from_nanos(transfer as u64);
+        self.queue.statistics.seeking += Duration::from_nanos(width::whole(seek));
+        self.queue.statistics.turning += Duration::from_nanos(width::whole(turn));
+        self.queue.statistics.transferring += Duration::from_nanos(width::whole(transfer));
         self.cylinder = self.geometry.place((sector + count).saturating_sub(1)).cylinder;
         begin + seek + turn + transfer
     }

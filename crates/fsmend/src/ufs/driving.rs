@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_blockcache::Unwritable;
 use fsmend_device::{Device, WritableDevice};
 use fsmend_session::driver::{Driven, Driver, Kind, Maker, Mounting, NewFileSystem, Placement};
@@ -42,7 +43,11 @@ impl Driver for UfsDriver {
     fn maker(&self, wanted: NewFileSystem) -> Result<Box<Maker>, String> {
         let version = if wanted.kind == KINDS[0].name { Version::Ufs1 } else { Version::Ufs2 };
         let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| wanted.random[at + byte]));
-        let mut options = Options::new(version, [wanted.now.seconds as u32, number(0)], wanted.now);
+        let mut options = Options::new(
+            version,
+            [width::low_u32(wanted.now.seconds.cast_unsigned()), number(0)],
+            wanted.now,
+        );
         options.label = wanted.label;
         options.metadata_area = wanted.metadata_area;
         for word in &wanted.extended {

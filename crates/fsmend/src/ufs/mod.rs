@@ -3,6 +3,7 @@
 
 mod driving;
 
+use fsmend_base::width;
 use fsmend_device::{Device, Trace};
 use fsmend_engine::checker::Checker;
 use fsmend_engine::layout::Layout;
@@ -60,7 +61,7 @@ impl Plain for Ufs {
         let superblock = |(at, bytes): &Change| {
             let mut placed = Superblock::parse(bytes)?;
             placed.modernise();
-            (placed.sblockactualloc() == *at as i64 || opening::is_primary_place(*at))
+            (placed.sblockactualloc() == width::signed(*at) || opening::is_primary_place(*at))
                 .then_some((*at, bytes.len() as u64))
         };
         changes.iter().filter_map(superblock).collect()
