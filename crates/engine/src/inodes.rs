@@ -157,6 +157,11 @@ impl ChunkFacts {
         }
     }
 
+    /// How many inodes they are about.
+    pub fn scanned(&self) -> usize {
+        self.facts.len()
+    }
+
     /// Memory that these facts take.
     pub fn bytes_held(&self) -> u64 {
         let inodes = self.facts.len() * width::index(BYTES_PER_INODE);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fsmend_device::Device;
 
-use super::{Checkable, Checker, Family, InodeSummary};
+use super::{Checkable, Checker, Family, InodeSummary, neighbours};
 use crate::format::Volume;
 use crate::options::CheckOptions;
 use crate::{Estimate, Findings, Refusal};
@@ -39,22 +39,20 @@ impl<F: Family> Checker<F> {
         let started = now();
         let (mut read, mut tried) = (0u64, 0u64);
         let chunks = volume.inodes_count().div_ceil(volume.inodes_per_chunk().max(1));
-        let in_use: Vec<u32> = (0..chunks).filter(|chunk| volume.scanned_in(*chunk) > 0).collect();
+        let in_use: Vec<_> = (0..chunks).flat_map(|chunk| neighbours(&volume, chunk)).collect();
         let step = (in_use.len() as u64 / READS).max(1) as usize;
         let mut summary = InodeSummary::default();
-        for chunk in in_use.iter().step_by(step) {
+        for near in in_use.iter().step_by(step) {
             if cancel.load(Relaxed) {
                 return Err(Refusal::stopped());
             }
             if tried > 0 && now().saturating_sub(started) > PATIENCE {
                 break;
             }
-            let first = chunk * volume.inodes_per_chunk() + volume.first_inode();
-            let Some(place) = volume.record_place(fsmend_base::InodeNo(first)) else { continue };
             let size = volume.record_bytes();
-            let mut bytes = vec![0; (volume.scanned_in(*chunk) as usize * size).min(READ / size * size)];
-            if device.read_at(place, &mut bytes).is_ok() {
-                for (record, inode) in bytes.chunks_exact(size).zip(first..) {
+            let mut bytes = vec![0; (near.count * size).min(READ / size * size)];
+            if device.read_at(near.place, &mut bytes).is_ok() {
+                for (record, inode) in bytes.chunks_exact(size).zip(near.first.0..) {
                     volume.summarize(fsmend_base::InodeNo(inode), record, &mut summary);
                 }
             }

@@ -164,7 +164,13 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
     /// Bytes of the record of an inode.
     fn record_bytes(&self) -> usize;
 
-    /// Where the record of an inode lies. Records of a chunk follow one another.
+    /// How many records follow one another, counted from the first inode of a chunk on: all of it, but for formats whose blocks of inodes lie anywhere. Such make their chunks of several
+    /// blocks, since a chunk of few inodes takes more memory than its facts. Of a block without a place no inode is in use.
+    fn records_in_a_row(&self) -> u32 {
+        self.inodes_per_chunk()
+    }
+
+    /// Where the record of an inode lies.
     fn record_place(&self, inode: InodeNo) -> Option<u64>;
 
     /// Calls `claim` for each run of units that no inode owns, and that is in use.
@@ -574,6 +580,27 @@ impl<F: Family> Partial for Checker<F> {
     fn marked_unclean(&self, _device: &Arc<dyn Device>, changes: Changes) -> Changes {
         changes
     }
+}
+
+/// Records of a chunk that follow one another.
+struct Neighbours {
+    /// The place of the first of them in the chunk.
+    index: usize,
+    first: InodeNo,
+    count: usize,
+    /// Where they lie.
+    place: u64,
+}
+
+/// The records of a chunk that have to be looked at, in the order of their numbers.
+fn neighbours<V: Checkable>(volume: &V, chunk: u32) -> impl Iterator<Item = Neighbours> {
+    let (row, count) = (volume.records_in_a_row().max(1), volume.scanned_in(chunk));
+    let start = chunk * volume.inodes_per_chunk() + volume.first_inode();
+    (0..count).step_by(row as usize).filter_map(move |index| {
+        let first = InodeNo(start + index);
+        let (index, count) = (index as usize, row.min(count - index) as usize);
+        Some(Neighbours { index, first, count, place: volume.record_place(first)? })
+    })
 }
 
 /// Reads the record of an inode; `None` where there is none, or where it cannot be read.

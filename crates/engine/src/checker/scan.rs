@@ -13,7 +13,7 @@ use super::ahead::Ahead;
 use super::directories::{Directories, summarize_again};
 use super::joined::JoinedClaims;
 use super::limit::{Effort, limit_maps};
-use super::{Checkable, Contents, InodeSummary, read_record, summary_of};
+use super::{Checkable, Contents, InodeSummary, neighbours, read_record, summary_of};
 use crate::claims::Claims;
 use crate::crosscheck::owners::{ClaimLookup, Found, Gather};
 use crate::inodes::{ChunkFacts, InodeFact, InodeTable, Kind};
@@ -231,17 +231,16 @@ impl<V: Checkable> Worker<'_, V> {
         let per_read = (TABLE_READ / size).max(1);
         let mut pieces = Vec::new();
         for (place, chunk) in chunks.iter().enumerate() {
-            let count = volume.scanned_in(*chunk) as usize;
-            let first = first_of(volume, *chunk);
-            let Some(start) = volume.record_place(first) else { continue };
-            pieces.extend((0..count).step_by(per_read).map(|at| Piece {
-                request: Request {
-                    offset: start + (at * size) as u64,
-                    len: width::len_u32(per_read.min(count - at) * size),
-                },
-                at: (place, at),
-                first: InodeNo(first.0 + width::len_u32(at)),
-            }));
+            for near in neighbours(volume, *chunk) {
+                pieces.extend((0..near.count).step_by(per_read).map(|at| Piece {
+                    request: Request {
+                        offset: near.place + (at * size) as u64,
+                        len: width::len_u32(per_read.min(near.count - at) * size),
+                    },
+                    at: (place, near.index + at),
+                    first: InodeNo(near.first.0 + width::len_u32(at)),
+                }));
+            }
         }
         pieces.sort_unstable_by_key(|piece| (piece.request, piece.first));
         pieces
@@ -281,7 +280,7 @@ impl<V: Checkable> Worker<'_, V> {
         unreadable.into_iter().for_each(|inode| self.findings.raise(volume.unreadable(inode)));
         for (chunk, facts) in chunks.iter().zip(facts) {
             // Of a chunk without a place nothing is known.
-            if volume.record_place(first_of(volume, *chunk)).is_some() {
+            if facts.scanned() > 0 || volume.record_place(first_of(volume, *chunk)).is_some() {
                 self.inodes.publish(*chunk, facts);
             }
         }

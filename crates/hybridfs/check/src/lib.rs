@@ -38,7 +38,7 @@ mod write;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
-use fsmend_base::InodeNo;
+use fsmend_base::{InodeNo, width};
 use fsmend_device::{Device, Request};
 use fsmend_engine::checker::{Checkable, Contents, CopyRows, Family, InodeSummary, Wrongs};
 use fsmend_engine::crosscheck::allocation::Sum;
@@ -46,7 +46,7 @@ use fsmend_engine::crosscheck::links::{LinkRows, LinkRules};
 use fsmend_engine::crosscheck::owners::OwnerRows;
 use fsmend_engine::crosscheck::tree::{Rows, TreeRows};
 use fsmend_engine::format::Volume;
-use fsmend_engine::inodes::{InodeFact, InodeTable};
+use fsmend_engine::inodes::{BYTES_PER_INODE, InodeFact, InodeTable};
 use fsmend_engine::options::CheckOptions;
 use fsmend_engine::pool::PoolConfig;
 use fsmend_engine::problem::escape_name;
@@ -66,6 +66,9 @@ use opening::Trust;
 
 /// Blocks of inodes are small: as many are read together as make about two megabytes.
 const INODES_TOGETHER: u64 = 4096;
+
+/// Inodes in a chunk: a power of two, as those in a block are, which are no more than this.
+const CHUNK_INODES: u32 = 512;
 
 /// The family.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +171,7 @@ impl Volume for HybridFs<'_> {
     }
 
     fn inodes_per_chunk(&self) -> u32 {
-        self.sb().inodes_per_block()
+        CHUNK_INODES.max(self.sb().inodes_per_block())
     }
 
     fn unit_blocks(&self) -> u64 {
@@ -212,13 +215,18 @@ impl Checkable for HybridFs<'_> {
 
     fn expected(&self) -> Expected {
         let units = self.sb().fragments;
-        let inodes = self.state.blocks.len() as u64 * u64::from(self.inodes_per_chunk());
-        let chunks = u64::from(self.inodes_count() / self.inodes_per_chunk());
+        let inodes = self.state.blocks.len() as u64 * u64::from(self.sb().inodes_per_block());
+        let chunks = self.inodes_count().div_ceil(self.inodes_per_chunk());
+        let scanned: u64 = (0..chunks).map(|chunk| u64::from(self.scanned_in(chunk))).sum();
         let totals = &self.state.last.totals;
         Expected {
             units,
             // Generations, and what each chunk of inodes takes; entries that wait for generations.
-            fact_bytes: units / 4 + 9 * inodes + 160 * chunks + directory::UNPROVEN_BYTES.min(16 * inodes),
+            fact_bytes: units / 4
+                + 4 * inodes
+                + BYTES_PER_INODE * scanned
+                + 160 * u64::from(chunks)
+                + directory::UNPROVEN_BYTES.min(16 * inodes),
             to_read: totals.log.min(self.sb().log_fragments) * u64::from(self.sb().fragment_size),
             directories: totals.directories.min(inodes),
             chunk_inodes: self.inodes_per_chunk().into(),
@@ -228,17 +236,25 @@ impl Checkable for HybridFs<'_> {
 
     fn inodes_count(&self) -> u32 {
         // Those up to the last block that there is, and one block more for what a repair makes.
-        let per_block = u64::from(self.inodes_per_chunk());
+        let per_block = u64::from(self.sb().inodes_per_block());
         let last = self.state.blocks.last().map_or(0, |block| block.record.key + 1);
         u32::try_from(((last + 1) * per_block).min(self.sb().inodes)).unwrap_or(u32::MAX)
     }
 
     fn scanned_in(&self, chunk: u32) -> u32 {
-        let left = self.inodes_count().saturating_sub(chunk.saturating_mul(self.inodes_per_chunk()));
-        match self.state.block(u64::from(chunk)) {
-            Some(_) => left.min(self.inodes_per_chunk()),
-            None => 0,
-        }
+        // Up to the end of its last block.
+        let (per_chunk, per_block) = (self.inodes_per_chunk(), self.sb().inodes_per_block());
+        let start = chunk.saturating_mul(per_chunk);
+        let (first, behind) = (start / per_block, start.saturating_add(per_chunk) / per_block);
+        let before = self.state.blocks.partition_point(|block| block.record.key < u64::from(behind));
+        let last = before.checked_sub(1).and_then(|at| self.state.blocks.get(at));
+        let blocks = last.map_or(0, |last| (last.record.key + 1).saturating_sub(first.into()));
+        let left = self.inodes_count().saturating_sub(start);
+        left.min(width::low_u32(blocks.saturating_mul(per_block.into())))
+    }
+
+    fn records_in_a_row(&self) -> u32 {
+        self.sb().inodes_per_block()
     }
 
     fn record_bytes(&self) -> usize {
@@ -246,7 +262,7 @@ impl Checkable for HybridFs<'_> {
     }
 
     fn record_place(&self, inode: InodeNo) -> Option<u64> {
-        let per_block = self.inodes_per_chunk();
+        let per_block = self.sb().inodes_per_block();
         let (_, block) = self.state.block(u64::from(inode.0 / per_block))?;
         let at = u64::from(inode.0 % per_block) * INODE_LEN as u64;
         Some(self.log().offset(block.record.place.address) + at)

@@ -508,7 +508,8 @@ fn claim_fixed(state: &mut State) {
     fixed.extend(
         state.blocks.iter().map(|block| (block.record.place.address, u64::from(block.record.place.len))),
     );
-    fixed.sort_unstable();
+    // Blocks of inodes lie in long rows, which the stable sort takes as they are.
+    fixed.sort();
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (start, len) in fixed {
         match joined.last_mut() {

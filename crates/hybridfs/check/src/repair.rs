@@ -284,7 +284,7 @@ impl Model<'_> {
     /// Makes facts of an inode possible.
     fn cover(&mut self, inode: InodeNo) {
         let per_chunk = self.input.inodes.per_chunk();
-        self.input.inodes.extend(inode.0 / per_chunk, per_chunk as usize);
+        self.input.inodes.extend(inode.0 / per_chunk, (inode.0 % per_chunk) as usize + 1);
     }
 
     /// Gives a name in lost+found to everything that has none, and makes directories name the parents that hold their names.
@@ -384,7 +384,8 @@ impl Model<'_> {
         let inodes = &self.input.inodes;
         let is_free = |number: &InodeNo| {
             let is_new = self.nodes.get(&number.0).is_some_and(|node| node.inode.is_some());
-            inodes.fact(*number).is_some_and(|fact| fact.kind() == Kind::Unused) && !is_new
+            let has_block = self.fs.state.block(self.fs.state.split(number.0).0).is_some();
+            has_block && inodes.kind(*number) == Kind::Unused && !is_new
         };
         (ROOT + 1..inodes.inodes_count()).map(InodeNo).find(is_free)
     }
