@@ -60,27 +60,30 @@ enum Command {
     },
 }
 
-const BENCHMARKS: &str = "Benchmarks:
-  bench images   make the benchmark images
-  bench check    measure `fsmend check` against the installed e2fsck and the floor
-                 (--cache FOLDER says where the images are, --runs N how often to measure, at least 5)
-  bench estimate score `fsmend check --estimate`, and the time left that progress shows, against what runs took
-  bench page     measure how long a browser takes to show a report
-  bench fleet    measure planning and merging the reports of 100 000 volumes
-  bench slow     count the requests in flight on simulated devices that take 20 ms for each (needs the superuser)
-  bench scaling  predict runs with up to 64 workers from the batches of real ones (docs/bench/scaling.md)
-  bench neighbour
-                 measure an application (RocksDB, package rocksdb-tools, or PostgreSQL, package postgresql) beside `fsmend check --background`, beside e2fsck, and alone
-                 (--image NAME, --rounds N, --seconds N, --clients N, --only warm|cold; short runs write nothing)
-  bench paper ffsck
-                 the experiments of the paper on rext3 and ffsck, on a simulated hard disk (--gib N, --large N; needs the superuser)
-  bench repair   measure `fsmend repair` against `e2fsck -fy` on broken metadata, and against a plain check
-  bench repair-fields
-                 damage every field of every structure, repair and judge; goes on where it was interrupted
+const BENCHMARKS: &str = "Benchmarks (bench WHAT [--cache FOLDER] [--only NAME] [--runs N, at least 5] [--quick] [--no-build]):
+
+  images         make the benchmark images
+  check          measure `fsmend check` against the installed e2fsck and the floor
+  ufs            the same against FreeBSD's fsck_ffs (FSMEND_UFS_PEERS names the folder of its programs)
+  hybridfs       the same against our own check of an ext4 with the same tree
+  instructions   count the instructions of a check and of the floor (needs valgrind)
+  estimate       score `fsmend check --estimate`, and the time left that progress shows, against what runs took
+  repair         measure `fsmend repair` against `e2fsck -fy` on broken metadata, and against a plain check
+  mount          measure the mount beside the kernel's ext4 and fuse2fs (needs the superuser)
+  slow           count the requests in flight on simulated devices that take 20 ms for each (needs the superuser)
+  scaling        predict runs with up to 64 workers from the batches of real ones (docs/bench/scaling.md)
+  page           measure how long a browser takes to show a report
+  fleet          measure planning and merging the reports of 100 000 volumes
+  neighbour      measure an application (RocksDB, package rocksdb-tools, or PostgreSQL, package postgresql) beside
+                 `fsmend check --background`, beside e2fsck, and alone (--image NAME, --rounds N, --seconds N,
+                 --clients N, --only warm|cold; short runs write nothing)
+  paper ffsck    the experiments of the paper on rext3 and ffsck, on a simulated hard disk (--gib N, --large N; needs
+                 the superuser); likewise paper ext4, paper ffs, paper hfs
+  repair-fields  damage every field of every structure, repair and judge; goes on where it was interrupted
                  (--cases N, --base NAME, --one NUMBER, --again: what failed, --keep FOLDER: images of examples,
                  --bytes FIRST..END: the block fuzzer with these seeds instead)
-  bench same     compare reports, plans, undo files and repaired images of field cases between two builds, at 1, 2 and 64 threads
-                 (--old PROGRAM --new PROGRAM, --from PLACE, --cases N)";
+  same           compare reports, plans, undo files and repaired images of field cases between two builds, at 1, 2 and
+                 64 threads (--old PROGRAM --new PROGRAM, --from PLACE, --cases N)";
 
 fn main() -> ExitCode {
     let done = match Command::parse() {
