@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of POSIX for names that hold in every format: which names there can be, which can be taken away, whose a new file is.
 
-use fsmend_vfs::{DeviceNumber, Errno, FileKind, NewFile, NewKind, Permissions, RenameFlags, Result};
+use fsmend_vfs::{
+    DeviceNumber, Errno, FileKind, InodeNo, NewFile, NewKind, Permissions, RenameFlags, Result,
+};
 
 /// Bytes of the longest name.
 pub const NAME_MAX: usize = 255;
@@ -59,6 +61,27 @@ pub fn check_rename(old: &[u8], new: &[u8]) -> Result<()> {
     if is_dots(old) || is_dots(new) { Err(Errno::Invalid) } else { Ok(()) }
 }
 
+/// An error if the directory `at` is `moved` or lies below it: a directory must not become its own ancestor. `parent_of` tells the parent of a directory, none that of
+/// the root. `None` if no root was found among `limit` directories: they form a circle.
+pub fn check_not_below(
+    moved: InodeNo,
+    mut at: InodeNo,
+    limit: u64,
+    mut parent_of: impl FnMut(InodeNo) -> Result<Option<InodeNo>>,
+) -> Option<Result<()>> {
+    for _ in 0..limit {
+        if at == moved {
+            return Some(Err(Errno::Invalid));
+        }
+        match parent_of(at) {
+            Ok(Some(parent)) if parent != at => at = parent,
+            Ok(_) => return Some(Ok(())),
+            Err(error) => return Some(Err(error)),
+        }
+    }
+    None
+}
+
 /// An error if the rename `how` asks for the opposite of what `exists` says about the new name.
 pub fn check_new_name(exists: bool, how: RenameFlags) -> Result<()> {
     match (exists, how) {
@@ -107,6 +130,20 @@ mod tests {
         assert_eq!(check_removal(b"..", true), Err(Errno::NotEmpty));
         assert_eq!(check_removal(b"..", false), Err(Errno::IsDirectory));
         assert_eq!(check_removal(b"...", false), Ok(()));
+    }
+
+    #[test]
+    fn no_directory_becomes_its_own_ancestor() {
+        // Each directory lies in the one with half its number.
+        let below = |moved, at| {
+            check_not_below(InodeNo(moved), InodeNo(at), 10, |InodeNo(at)| Ok(Some(InodeNo((at / 2).max(1)))))
+        };
+        assert_eq!(below(5, 5), Some(Err(Errno::Invalid)));
+        assert_eq!(below(2, 11), Some(Err(Errno::Invalid)));
+        assert_eq!(below(4, 11), Some(Ok(())));
+        assert_eq!(below(4, u32::MAX), None);
+        assert_eq!(check_not_below(InodeNo(2), InodeNo(3), 10, |_| Ok(None)), Some(Ok(())));
+        assert_eq!(check_not_below(InodeNo(2), InodeNo(3), 10, |_| Err(Errno::Io)), Some(Err(Errno::Io)));
     }
 
     #[test]

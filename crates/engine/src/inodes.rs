@@ -450,6 +450,31 @@ impl InodeTable {
         }
     }
 
+    /// Counts that `..` of directory `inode` leads to `parent` from now on.
+    pub fn lead_up(&self, inode: InodeNo, parent: InodeNo) {
+        let Some(fact) = self.directory(inode) else { return };
+        let before = InodeNo(fact.parent_entry.swap(parent.0, Relaxed));
+        if before != parent {
+            if before.0 != 0 {
+                self.withdraw_link(before);
+            }
+            self.observe_link(parent);
+        }
+    }
+
+    /// Counts an empty directory that a repair has made as `inode` in `parent`: the name there, `.` and `..`.
+    pub fn add_new_directory(&mut self, inode: InodeNo, parent: InodeNo) {
+        self.revise(inode, InodeFact::new(Kind::Directory, 0), 2);
+        self.add_directory(inode);
+        self.set_parent(inode, parent);
+        for linked in [inode, inode, parent] {
+            self.observe_link(linked);
+        }
+        if let Some(fact) = self.directory(inode) {
+            fact.parent_entry.store(parent.0, Relaxed);
+        }
+    }
+
     /// The link count that the inode stores and the number of names that were seen.
     pub fn links(&self, inode: InodeNo) -> (u16, u32) {
         self.place(inode)

@@ -2,7 +2,6 @@
 //! hybridfs: the conformance suite, random work against a model, full devices, remounting, and power cuts at every request.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -15,8 +14,7 @@ use fsmend_hybridfs_driver::{Hybrid, LINKS_MAX, MountOptions, SIZE_MAX};
 use fsmend_testkit::conformance::files::{Driven, work};
 use fsmend_testkit::conformance::{Abilities, Bench, Oddities, Room, run};
 use fsmend_testkit::driver::NOW;
-use fsmend_testkit::driver::crash::view_of;
-use fsmend_testkit::driver::model::{Body, Model};
+use fsmend_testkit::driver::history::{History, view_of};
 use fsmend_testkit::driver::snapshot::of_driver;
 use fsmend_testkit::driver::workload::{View, Workload};
 use fsmend_testkit::within::{Manner, options};
@@ -174,47 +172,11 @@ fn random_work_leaves_what_a_model_has_also_after_remounting() {
     }
 }
 
-/// What was done before the power failed.
-#[derive(Default)]
-struct History {
-    views: Vec<View>,
-    durable: usize,
-    model: Model,
-    touched: BTreeSet<u32>,
-    clock: i64,
-}
-
 fn worked(disk: &Arc<SimDisk>, seed: u64, steps: u64) -> History {
-    let mut history = History { clock: NOW, ..History::default() };
+    let mut history = History::new();
     let device = Arc::clone(disk) as Arc<dyn WritableDevice>;
     let Ok(mut fs) = Hybrid::mount(device, MountOptions::new(Time::at(NOW))) else { return history };
-    {
-        let Ok(mut work) = Workload::new(&mut fs, seed, false) else { return history };
-        work.small = true;
-        history.views.push(work.view());
-        history.model = work.model.clone();
-        for step in 0..steps {
-            let is_sync = step % 7 == 6;
-            let done = if is_sync { work.durable() } else { work.step() };
-            history.touched.clone_from(&work.touched);
-            history.clock = work.clock;
-            if done.is_err() {
-                break;
-            }
-            history.views.push(work.view());
-            if is_sync {
-                history.durable = history.views.len() - 1;
-                history.model = work.model.clone();
-                work.touched.clear();
-                history.touched.clear();
-            }
-        }
-        let _ = work.release_all();
-        history.views.push(work.view());
-    }
-    if fs.unmount(Time::at(history.clock)).is_ok() {
-        history.durable = history.views.len() - 1;
-    }
+    history.work(&mut fs, seed, steps, false);
     history
 }
 
@@ -225,26 +187,7 @@ fn judge_cut(disk: &Arc<SimDisk>, history: &History) -> Result<(), String> {
     checked(disk, true)?;
     let device = Arc::clone(disk) as Arc<dyn WritableDevice>;
     let mut fs = Hybrid::mount(device, MountOptions::new(now)).map_err(|error| error.to_string())?;
-    let view = view_of(&mut fs).map_err(|error| format!("{error} ({:?})", fs.trouble()))?;
-    if !history.views.is_empty() && !history.views[history.durable..].contains(&view) {
-        let was = history.views.iter().position(|old| *old == view);
-        return Err(format!("the tree is none that was after operation {} (but {was:?})", history.durable));
-    }
-    for (inode, kind, ..) in view.values() {
-        if *kind != FileKind::Regular || history.touched.contains(inode) {
-            continue;
-        }
-        let Some(Body::File(contents)) = history.model.nodes.get(inode).map(|node| &node.body) else {
-            continue;
-        };
-        for place in contents.written() {
-            let mut buf = vec![0; 1024];
-            let count = fs.read(InodeNo(*inode), place, &mut buf).map_err(|error| error.to_string())?;
-            if buf[..count] != contents.read(place, 1024) {
-                return Err(format!("inode {inode} was synchronised, and has changed at {place}"));
-            }
-        }
-    }
+    let view = history.compare(&mut fs)?;
     no_foreign_data(&mut fs, &view)?;
     fs.sync(now).map_err(|error| error.to_string())?;
     let wrong = fs.audit().map_err(|error| format!("{error} ({:?})", fs.trouble()))?;

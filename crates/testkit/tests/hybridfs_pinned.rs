@@ -12,7 +12,7 @@ use fsmend_hybridfs_check::view::of_pinned;
 use fsmend_hybridfs_driver::mkfs::{Options, mkfs};
 use fsmend_hybridfs_driver::{Hybrid, MountOptions, PIN_ATTRIBUTE};
 use fsmend_testkit::driver::NOW;
-use fsmend_testkit::driver::crash::view_of;
+use fsmend_testkit::driver::history::view_of;
 use fsmend_testkit::driver::workload::Workload;
 use fsmend_testkit::within::{Manner, options};
 use fsmend_vfs::{AttributeWrite, Errno, FileSystem, Permissions, Time};

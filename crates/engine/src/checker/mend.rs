@@ -14,7 +14,7 @@ use crate::crosscheck::allocation::{InUse, Sum};
 use crate::crosscheck::links::{nameless, wrong_of_chunk};
 use crate::crosscheck::owners::GivenUp;
 use crate::crosscheck::tree::{TreeRepairs, repairs};
-use crate::inodes::{InodeFact, Kind};
+use crate::inodes::{InodeFact, InodeTable, Kind};
 use crate::names::recovered::recovered_name;
 use crate::passes::Flow;
 use crate::pool::PoolConfig;
@@ -262,30 +262,31 @@ fn lost_found<V: Repairable>(context: &mut RepairContext<'_, V>) -> Option<Inode
             taken.insert(name.to_vec(), inode);
         }
     });
-    let mut name = LOST_FOUND.to_vec();
-    for number in 1.. {
-        match taken.get(&name) {
-            None => break,
-            Some(inode) if context.input.inodes.kind(*inode) == Kind::Directory => return Some(*inode),
-            Some(_) => name = [LOST_FOUND, format!(".{number}").as_bytes()].concat(),
-        }
-    }
+    let name = match lost_found_among(&taken, &context.input.inodes) {
+        Ok(inode) => return Some(inode),
+        Err(name) => name,
+    };
     let (inode, unit) = (context.free_inode()?, context.take_unit()?);
     context.volume.make_directory(context.overlay, inode, unit, root);
     if !add_name(context, root, &name, (inode, Kind::Directory)) {
         return None;
     }
-    let inodes = &mut context.input.inodes;
-    inodes.revise(inode, InodeFact::new(Kind::Directory, 0), 2);
-    inodes.add_directory(inode);
-    inodes.set_parent(inode, root);
-    for linked in [inode, inode, root] {
-        inodes.observe_link(linked);
-    }
-    if let Some(fact) = inodes.directory(inode) {
-        fact.parent_entry.store(root.0, Relaxed);
-    }
+    context.input.inodes.add_new_directory(inode, root);
     Some(inode)
+}
+
+/// The directory lost+found among the names of the root that begin so, or the name of one that is to be made.
+pub fn lost_found_among(taken: &BTreeMap<Vec<u8>, InodeNo>, inodes: &InodeTable) -> Result<InodeNo, Vec<u8>> {
+    let mut name = LOST_FOUND.to_vec();
+    let mut number = 0_u64;
+    while let Some(inode) = taken.get(&name) {
+        if inodes.kind(*inode) == Kind::Directory {
+            return Ok(*inode);
+        }
+        number += 1;
+        name = [LOST_FOUND, format!(".{number}").as_bytes()].concat();
+    }
+    Err(name)
 }
 
 fn settle_parent<V: Repairable>(context: &RepairContext<'_, V>, inode: InodeNo) {
@@ -297,13 +298,7 @@ fn settle_parent<V: Repairable>(context: &RepairContext<'_, V>, inode: InodeNo) 
     }
     context.overlay.mending(Some(Part::Inode(inode)));
     context.volume.set_parent(context.overlay, inode, parent);
-    let before = InodeNo(fact.parent_entry.swap(parent.0, Relaxed));
-    if before != parent {
-        if before.0 != 0 {
-            inodes.withdraw_link(before);
-        }
-        inodes.observe_link(parent);
-    }
+    inodes.lead_up(inode, parent);
 }
 
 /// Sets link counts, and frees what is empty and nameless.

@@ -50,7 +50,7 @@ use crate::shared_maps::SharedMapInodes;
 use crate::{Budget, Findings, Problem, Progress, Refusal, Refused, Row};
 
 pub use context::{Input, RepairContext};
-pub use mend::{LOST_FOUND, Moved, Mover, mend_in_place};
+pub use mend::{LOST_FOUND, Moved, Mover, lost_found_among, mend_in_place};
 pub use scan::RecordGatherer;
 
 /// A family of file systems.

@@ -268,19 +268,12 @@ impl Volume {
     }
 
     /// A directory must not become its own ancestor.
-    fn check_not_below(&mut self, moved: InodeNo, mut at: InodeNo) -> Result<()> {
-        for _ in 0..self.geometry.inodes_count {
-            if at == moved {
-                return Err(Errno::Invalid);
-            }
+    fn check_not_below(&mut self, moved: InodeNo, at: InodeNo) -> Result<()> {
+        let below = names::check_not_below(moved, at, self.geometry.inodes_count.into(), |at| {
             let directory = self.load_directory(at)?;
-            let parent = self.find_entry(&directory, b"..")?.map(|found| found.inode);
-            match parent {
-                Some(parent) if parent != at => at = parent,
-                _ => return Ok(()),
-            }
-        }
-        Err(self.cache.corrupt(|| format!("directory {at} is contained in itself")))
+            Ok(self.find_entry(&directory, b"..")?.map(|found| found.inode))
+        });
+        below.unwrap_or_else(|| Err(self.cache.corrupt(|| format!("directory {at} is contained in itself"))))
     }
 
     fn replace(

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::{BlockNo, InodeNo, width};
-use fsmend_engine::checker::{Input, LOST_FOUND, Wrongs};
+use fsmend_engine::checker::{Input, Wrongs, lost_found_among};
 use fsmend_engine::crosscheck::links::LinkRules;
 use fsmend_engine::crosscheck::links::{nameless, wrong_of_chunk};
 use fsmend_engine::crosscheck::owners::GivenUp;
@@ -351,14 +351,10 @@ impl Model<'_> {
         let root = InodeNo(ROOT);
         let taken: BTreeMap<Vec<u8>, InodeNo> =
             self.entries(root).values().map(|entry| (entry.name.clone(), InodeNo(entry.inode))).collect();
-        let mut name = LOST_FOUND.to_vec();
-        for number in 1.. {
-            match taken.get(&name) {
-                None => break,
-                Some(inode) if self.input.inodes.kind(*inode) == Kind::Directory => return Ok(*inode),
-                Some(_) => name = [LOST_FOUND, format!(".{number}").as_bytes()].concat(),
-            }
-        }
+        let name = match lost_found_among(&taken, &self.input.inodes) {
+            Ok(inode) => return Ok(inode),
+            Err(name) => name,
+        };
         let inode = self.free_inode().ok_or_else(|| Refusal {
             code: "no-free-inode",
             message: "No inode is free for lost+found".to_owned(),
@@ -367,16 +363,7 @@ impl Model<'_> {
         self.cover(inode);
         self.new_directory(inode, LOST_FOUND_MODE, root);
         self.add_name(root, &name, (inode, Kind::Directory));
-        let inodes = &mut self.input.inodes;
-        inodes.revise(inode, InodeFact::new(Kind::Directory, 0), 2);
-        inodes.add_directory(inode);
-        inodes.set_parent(inode, root);
-        for linked in [inode, inode, root] {
-            inodes.observe_link(linked);
-        }
-        if let Some(fact) = inodes.directory(inode) {
-            fact.parent_entry.store(root.0, Relaxed);
-        }
+        self.input.inodes.add_new_directory(inode, root);
         Ok(inode)
     }
 
@@ -397,18 +384,11 @@ impl Model<'_> {
         if parent.0 == 0 {
             return;
         }
-        let before = InodeNo(fact.parent_entry.swap(parent.0, Relaxed));
         let generation = self.generation_of(parent);
         if let Some(inode) = &mut self.node(inode).inode {
             inode.used = u64::from(parent.0) | u64::from(generation) << 32;
         }
-        if before != parent {
-            let inodes = &self.input.inodes;
-            if before.0 != 0 {
-                inodes.withdraw_link(before);
-            }
-            inodes.observe_link(parent);
-        }
+        self.input.inodes.lead_up(inode, parent);
     }
 
     /// Sets link counts, and removes what is empty and nameless.

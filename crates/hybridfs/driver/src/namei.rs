@@ -329,20 +329,14 @@ impl Volume {
     }
 
     /// A directory must not become its own ancestor.
-    fn check_not_below(&mut self, moved: InodeNo, mut at: InodeNo) -> Result<()> {
-        for _ in 0..self.io.sb.inodes {
-            if at == moved {
-                return Err(Errno::Invalid);
-            }
-            if at.0 == ROOT {
-                return Ok(());
-            }
-            at = self.with(at, |_, live| {
+    fn check_not_below(&mut self, moved: InodeNo, at: InodeNo) -> Result<()> {
+        let below = names::check_not_below(moved, at, self.io.sb.inodes, |at| {
+            self.with(at, |_, live| {
                 live.directory()?;
-                Ok(InodeNo(live.parent()))
-            })?;
-        }
-        Err(self.io.corrupt(|| format!("directory {at} is contained in itself")))
+                Ok((at.0 != ROOT).then(|| InodeNo(live.parent())))
+            })
+        });
+        below.unwrap_or_else(|| Err(self.io.corrupt(|| format!("directory {at} is contained in itself"))))
     }
 
     /// The default list of a directory makes the mode of what is new in it.

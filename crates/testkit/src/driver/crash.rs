@@ -8,24 +8,10 @@ use fsmend_device::WritableDevice;
 use fsmend_disksim::{Machine, SimDisk};
 use fsmend_ext_driver::mkfs::Kind;
 use fsmend_ext_driver::{Ext, MountOptions};
-use fsmend_vfs::{Attributes, Errno, FileKind, FileSystem, InodeNo, Time};
+use fsmend_vfs::{FileSystem, Time};
 
-use super::model::{Body, Model};
-use super::snapshot::names;
-use super::workload::{View, Workload};
+use super::history::History;
 use super::{Base, NOW, complaint, damage_after_crash};
-
-/// What was done before the power failed.
-struct History {
-    /// How the tree looked after each operation.
-    views: Vec<View>,
-    /// The latest of them that is durable, and what it held.
-    durable: usize,
-    model: Model,
-    /// Files whose contents may have changed since.
-    touched: std::collections::BTreeSet<u32>,
-    clock: i64,
-}
 
 /// A sweep over one kind of work.
 pub struct Sweep {
@@ -76,42 +62,9 @@ impl Sweep {
 
     fn work(&self, disk: &Arc<SimDisk>) -> Result<History, String> {
         let device = Arc::clone(disk) as Arc<dyn WritableDevice>;
-        let mut history = History {
-            views: Vec::new(),
-            durable: 0,
-            model: Model::default(),
-            touched: Default::default(),
-            clock: NOW,
-        };
+        let mut history = History::new();
         let Ok(mut fs) = Ext::mount(device, MountOptions::new(Time::at(NOW))) else { return Ok(history) };
-        {
-            let has_unwritten = self.base.kind == Kind::Ext4;
-            let Ok(mut work) = Workload::new(&mut fs, self.seed, has_unwritten) else { return Ok(history) };
-            work.small = true;
-            history.views.push(work.view());
-            history.model = work.model.clone();
-            for step in 0..self.steps {
-                let is_sync = step % 7 == 6;
-                let done = if is_sync { work.durable() } else { work.step() };
-                history.touched.clone_from(&work.touched);
-                history.clock = work.clock;
-                if done.is_err() {
-                    break;
-                }
-                history.views.push(work.view());
-                if is_sync {
-                    history.durable = history.views.len() - 1;
-                    history.model = work.model.clone();
-                    work.touched.clear();
-                    history.touched.clear();
-                }
-            }
-            let _ = work.release_all();
-            history.views.push(work.view());
-        }
-        if fs.unmount(Time::at(history.clock)).is_ok() {
-            history.durable = history.views.len() - 1;
-        }
+        history.work(&mut fs, self.seed, self.steps, self.base.kind == Kind::Ext4);
         Ok(history)
     }
 
@@ -124,56 +77,9 @@ impl Sweep {
         }
         let device = Arc::clone(disk) as Arc<dyn WritableDevice>;
         let mut fs = Ext::mount(device, MountOptions::new(now)).map_err(|error| error.to_string())?;
-        let view = view_of(&mut fs).map_err(|error| format!("{error} ({:?})", fs.trouble()))?;
-        if !history.views.is_empty() && !history.views[history.durable..].contains(&view) {
-            let was = history.views.iter().position(|old| *old == view);
-            return Err(format!(
-                "the tree is none that was after operation {} (but {was:?})",
-                history.durable
-            ));
-        }
-        self.compare_contents(&mut fs, &view, history)?;
+        history.compare(&mut fs)?;
         fs.unmount(now).map_err(|error| error.to_string())?;
         let said = complaint(&disk.bytes(), history.clock).map_err(|error| error.to_string())?;
         said.map_or(Ok(()), Err)
     }
-
-    /// Files that were synchronised, and not written since, hold what they held.
-    fn compare_contents(&self, fs: &mut Ext, view: &View, history: &History) -> Result<(), String> {
-        for (inode, kind, ..) in view.values() {
-            if *kind != FileKind::Regular || history.touched.contains(inode) {
-                continue;
-            }
-            let Some(Body::File(contents)) = history.model.nodes.get(inode).map(|node| &node.body) else {
-                continue;
-            };
-            for place in contents.written() {
-                let mut buf = vec![0; 1024];
-                let count = fs.read(InodeNo(*inode), place, &mut buf).map_err(|error| error.to_string())?;
-                if buf[..count] != contents.read(place, 1024) {
-                    return Err(format!("inode {inode} was synchronised, and has changed at {place}"));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// How the tree looks.
-pub fn view_of(fs: &mut dyn FileSystem) -> Result<View, Errno> {
-    let mut view = View::new();
-    let mut waiting = vec![(Vec::new(), fs.root())];
-    while let Some((path, inode)) = waiting.pop() {
-        let Attributes { kind, of, links, size, .. } = fs.getattr(inode)?;
-        let size = if kind == FileKind::Directory { 0 } else { size };
-        if kind == FileKind::Directory {
-            for (name, inode) in names(fs, inode, 50)? {
-                if name != b"." && name != b".." {
-                    waiting.push(([&path[..], b"/", &name].concat(), inode));
-                }
-            }
-        }
-        view.insert(path, (inode.0, kind, of, links, size));
-    }
-    Ok(view)
 }

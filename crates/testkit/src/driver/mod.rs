@@ -2,6 +2,7 @@
 //! Mounted file systems against what stands for them: a model in memory, the kernel, e2fsck and our own check.
 
 pub mod crash;
+pub mod history;
 pub mod model;
 pub mod mounting;
 pub mod snapshot;

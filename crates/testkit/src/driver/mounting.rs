@@ -9,7 +9,7 @@ use fsmend_disksim::{Machine, SimDisk};
 use fsmend_ext_driver::{Ext, MountOptions};
 use fsmend_vfs::{FileSystem, InodeNo, Permissions, Time};
 
-use super::crash::view_of;
+use super::history::view_of;
 use super::workload::View;
 use super::{Base, NOW, complaint, damage_after_crash, is_rext3, is_superblock_torn, keep};
 use crate::process::Ended;

@@ -345,15 +345,22 @@ impl Walk<'_, '_, '_> {
         let raw = &self.subject.raw;
         // What shows that a file is genuine lies behind its end. And an extent of a directory moves up to the others.
         let binds = !raw.has_flag(InodeFlags::VERITY) && !self.subject.is_directory();
-        let file_end = raw.size().div_ceil(self.subject.block_size());
-        let astray = order::astray(listed, start, file_end.min(end.saturating_add(1)), binds);
-        for (at, home) in &astray {
+        let file_end = raw.size().div_ceil(self.subject.block_size()).min(end.saturating_add(1));
+        let mut moved = if binds { order::overwritten(listed, start, file_end) } else { Vec::new() };
+        self.move_home(listed, &moved);
+        let astray = order::astray(listed, start, file_end, binds);
+        self.move_home(listed, &astray);
+        moved.extend(astray);
+        moved.into_iter().map(|(at, _)| at).collect()
+    }
+
+    fn move_home(&mut self, listed: &mut [Extent], homes: &[(usize, u32)]) {
+        for (at, home) in homes {
             let Some(extent) = listed.get_mut(*at) else { continue };
             let problem = self.place(&MISPLACED, extent.logical, extent.count).observed(*home);
             extent.logical = *home;
             self.subject.raise(problem);
         }
-        astray.into_iter().map(|(at, _)| at).collect()
     }
 
     /// The extent with the length that its neighbours leave it, and the last block of the file where that is known; none when it stands in the wrong place.

@@ -65,6 +65,45 @@ pub(super) fn astray(entries: &[Extent], start: u64, end: u64, binds: bool) -> V
     found
 }
 
+/// Entries that lie behind the end of the file, although they are written, and the places that they belong to, if their numbers differ from those
+/// only in the upper byte or in one of the bits below it, and all of them then go with their neighbours and with the end. (A file can be that much longer
+/// than its size says, too, but then the numbers do not fit between the others.)
+pub(super) fn overwritten(entries: &[Extent], start: u64, end: u64) -> Vec<(usize, u32)> {
+    let is_behind = |entry: &Extent| !entry.unwritten && u64::from(entry.logical) >= end;
+    if !entries.iter().any(is_behind) {
+        return Vec::new();
+    }
+    let mut next = end;
+    let mut rooms: Vec<u64> = Vec::with_capacity(entries.len());
+    for entry in entries.iter().rev() {
+        rooms.push(next);
+        if !is_behind(entry) {
+            next = u64::from(entry.logical).min(end);
+        }
+    }
+    let (mut found, mut floor) = (Vec::new(), start);
+    for ((at, entry), room) in entries.iter().enumerate().zip(rooms.into_iter().rev()) {
+        let mut place = u64::from(entry.logical);
+        if is_behind(entry) {
+            let fits = |home: &u32| {
+                let home = u64::from(*home);
+                home >= floor && home.saturating_add(u64::from(entry.count)) <= room
+            };
+            let without_a_bit = (16..24).map(|bit| entry.logical & !(1 << bit));
+            let mut homes = without_a_bit
+                .chain([entry.logical & 0x00FF_FFFF])
+                .filter(|home| *home != entry.logical && fits(home));
+            let (Some(home), None) = (homes.next(), homes.next()) else { return Vec::new() };
+            found.push((at, home));
+            place = u64::from(home);
+        } else if place < floor {
+            return Vec::new();
+        }
+        floor = place.saturating_add(u64::from(entry.count));
+    }
+    found
+}
+
 /// Where entries were cut, and what the others leave of `blocks`, the space that all of them have together, is less than their room: of one alone
 /// that is its length. Of several, each but one has to be told by its own number, in which one bit or the upper byte was overwritten, and all
 /// of them have to go with the space. (Those in the wrong place took their space, too.) Space is counted in clusters of `cluster` blocks; where
@@ -206,6 +245,24 @@ mod tests {
         let later = Extent { logical: 9000, count: 2, physical: 100, unwritten: true };
         let entries = [Extent { logical: 0, count: 4, unwritten: false, ..later }, later];
         assert_eq!(astray(&entries, 0, 6, true), [], "space that was reserved");
+    }
+
+    #[test]
+    fn numbers_whose_upper_byte_was_overwritten_are_known_by_their_neighbours_and_the_end() {
+        let found = |entries: &[(u32, u32)], end| {
+            let extent = |&(logical, count)| Extent { logical, count, physical: 100, unwritten: false };
+            overwritten(&entries.iter().map(extent).collect::<Vec<_>>(), 0, end)
+        };
+        let three = [(4, 4), (0x1000_000C, 4), (0x9200_0014, 4), (0x2000_001C, 4)];
+        assert_eq!(found(&three, 32), [(1, 12), (2, 20), (3, 28)]);
+        assert_eq!(found(&three, 30), [], "the last one has no room");
+        assert_eq!(found(&[(4, 4), (0x0001_000C, 4), (20, 4)], 32), [(1, 12)], "one bit");
+        assert_eq!(found(&[(4, 4), (0x0003_000C, 4), (20, 4)], 32), [], "two bits");
+        assert_eq!(found(&[(4, 4), (0x1000_0006, 4), (20, 4)], 32), [], "it would be over its neighbour");
+        assert_eq!(found(&[(4, 4), (44, 4)], 32), [], "a file that is longer than it says");
+        assert_eq!(found(&[(8, 4), (4, 4), (0x1000_000C, 4)], 32), [], "others are out of order");
+        let reserved = Extent { logical: 0x1000_000C, count: 4, physical: 100, unwritten: true };
+        assert_eq!(overwritten(&[reserved], 0, 32), [], "space that was reserved");
     }
 
     fn found_astray(entries: &[(u32, u32)], end: u64) -> Vec<(usize, u32)> {

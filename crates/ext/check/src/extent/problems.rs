@@ -108,7 +108,7 @@ problem_rows! {
     MISPLACED = "ext.extent.misplaced" {
         severity: Major, evidence: Local, preen: false,
         message: "an extent of {inode} has logical block {logical}, should be {observed}",
-        meaning: "The extents must be sorted. This one is out of order, and exactly fills the gap between its neighbours: only its logical block is wrong.",
+        meaning: "The extents must be sorted and lie within the file. This one does not, but its length, its neighbours and the size of the file show where it belongs: only its logical block is wrong.",
         repair: "The logical block is corrected.",
         loss: nothing,
         peers: [0x01005E, 0x01000C],

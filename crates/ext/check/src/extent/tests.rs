@@ -143,6 +143,16 @@ fn a_wrong_first_entry_does_not_move_its_node() {
 }
 
 #[test]
+fn a_file_with_holes_does_not_grow_by_an_overwritten_upper_byte() {
+    let entries = [extent(4, 4, 100), extent(0x1000_000C, 4, 110), extent(0x9200_0014, 4, 120)];
+    let mut raw = tree(mode::REGULAR, 0, &entries, 12, 0);
+    raw.set_size(24 * BLOCK_SIZE as u64);
+    let inspection = Bench::new().expect(FILE, &raw, &[&MISPLACED]);
+    assert_eq!(inspection.runs.iter().map(|run| run.logical).collect::<Vec<_>>(), [4, 12, 20]);
+    assert_eq!(inspection.raw().size(), 24 * BLOCK_SIZE as u64);
+}
+
+#[test]
 fn a_tree_of_nothing_has_no_levels() {
     let raw = tree(mode::REGULAR, 1, &[], 0, 0);
     let inspection = Bench::new().expect(FILE, &raw, &[&TOO_DEEP]);

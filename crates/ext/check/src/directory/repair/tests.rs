@@ -51,6 +51,12 @@ fn a_dot_that_reaches_over_others_costs_nothing() {
         repair(&mut world);
         assert_eq!(world.names(12), names(&[("sub", 14)]));
     }
+    // Where the two names lead is wrong as well, and the chain is broken where '.' ends.
+    world.entries(12, 42, &[(0x8500_000C, "."), (0x1A00_0002, ".."), (14, "sub")]);
+    world.block(42)[4..6].copy_from_slice(&524_u16.to_le_bytes());
+    world.block(42)[528..530].copy_from_slice(&0_u16.to_le_bytes());
+    repair(&mut world);
+    assert_eq!(world.names(12), names(&[("sub", 14)]));
 }
 
 #[test]

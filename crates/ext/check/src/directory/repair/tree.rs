@@ -139,19 +139,7 @@ fn settle_parents(context: &RepairContext<'_>, directories: &BTreeSet<InodeNo>) 
         let mut laid = Laid::default();
         for ((inode, parent), writes) in homes.iter().zip(writes) {
             laid.lay_or(context, writes, |fs| chains::with_parent(fs, *inode, *parent));
-            count_parent(context, *inode, *parent);
+            context.inodes.lead_up(*inode, *parent);
         }
-    }
-}
-
-/// Counts where `..` leads now.
-fn count_parent(context: &RepairContext<'_>, inode: InodeNo, parent: InodeNo) {
-    let Some(fact) = context.inodes.directory(inode) else { return };
-    let before = InodeNo(fact.parent_entry.swap(parent.0, Relaxed));
-    if before != parent {
-        if before.0 != 0 {
-            context.inodes.withdraw_link(before);
-        }
-        context.inodes.observe_link(parent);
     }
 }
