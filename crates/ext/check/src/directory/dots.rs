@@ -23,20 +23,20 @@ pub(super) fn mend(
     dots.mend_dot_dot()
 }
 
-/// Shortens a `.` that reaches over the `..` behind it, so that the chain is followed from there.
+/// Shortens a `.`, known by its name or by where it leads, that reaches over the `..` behind it, so that the chain is followed from there. (Where `..` leads may
+/// be wrong as well.)
 pub(super) fn shorten_dot(
     bytes: &mut [u8],
     params: &DirectoryParams,
     block: BlockNo,
     findings: &mut Findings,
 ) {
-    // Where they lead is wrong more often than that both names are there by accident.
-    let entry = |at: usize, name: &[u8]| {
-        let entry = Entry::at(bytes, at, params.layout, true).ok()?;
-        (entry.name == name).then_some(entry.header)
+    let named = |at: usize, name: &[u8]| {
+        Entry::at(bytes, at, params.layout, true).is_ok_and(|entry| entry.name == name)
     };
-    let Some(dot) = entry(0, b".").filter(|dot| dot.rec_len > ENTRY_LEN_MIN) else { return };
-    if entry(ENTRY_LEN_MIN, b"..").is_some() && entry(dot.rec_len, b"..").is_none() {
+    let Some(dot) = EntryHeader::at(bytes, 0, params.layout) else { return };
+    let is_dot = dot.inode == params.inode.0 || named(0, b".");
+    if is_dot && dot.rec_len > ENTRY_LEN_MIN && named(ENTRY_LEN_MIN, b"..") && !named(dot.rec_len, b"..") {
         let problem = Problem::new(&rows::DOT_OVERSIZED).inode(params.inode).block(block);
         findings.raise(problem.stored(dot.rec_len as u64));
         EntryHeader { rec_len: ENTRY_LEN_MIN, ..dot }.store(bytes, 0, params.layout);

@@ -254,7 +254,7 @@ pub(in crate::directory) fn has_invalid_character(name: &[u8]) -> bool {
 /// A word whose bytes are all 1.
 const ONES: u64 = u64::MAX / 255;
 
-/// The name as it will be after repair, if that differs: what no name can hold becomes a dot.
+/// The name as it will be after repair, if that differs: what no name can hold becomes a dot, or `_` where the name would become `.` or `..`.
 pub(super) fn mended_name(params: &DirectoryParams, name: &[u8]) -> Option<Vec<u8>> {
     if params.encrypted {
         return None;
@@ -263,15 +263,20 @@ pub(super) fn mended_name(params: &DirectoryParams, name: &[u8]) -> Option<Vec<u
     if stays && !(params.casefold && params.strict) {
         return None;
     }
-    let mut mended: Vec<u8> =
-        name.iter().map(|byte| if matches!(byte, 0 | b'/') { b'.' } else { *byte }).collect();
-    if params.casefold && params.strict && !casefold::is_valid(&mended) {
-        mended = mended.utf8_chunks().fold(Vec::new(), |mut valid, chunk| {
+    let with = |instead: u8| -> Vec<u8> {
+        let mended: Vec<u8> =
+            name.iter().map(|byte| if matches!(byte, 0 | b'/') { instead } else { *byte }).collect();
+        if !(params.casefold && params.strict) || casefold::is_valid(&mended) {
+            return mended;
+        }
+        mended.utf8_chunks().fold(Vec::new(), |mut valid, chunk| {
             valid.extend_from_slice(chunk.valid().as_bytes());
-            valid.extend(chunk.invalid().iter().map(|_| b'.'));
+            valid.extend(chunk.invalid().iter().map(|_| instead));
             valid
-        });
-    }
+        })
+    };
+    let mended = Some(with(b'.')).filter(|name| !matches!(&name[..], b"." | b".."));
+    let mended = mended.unwrap_or_else(|| with(b'_'));
     (mended != name).then_some(mended)
 }
 

@@ -162,7 +162,7 @@ problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "'{name}' in directory {inode} contains a slash or a zero byte",
         meaning: "A file name cannot contain these characters, so the file cannot be opened.",
-        repair: "The characters are replaced by dots. The file is renamed; its contents are unchanged.",
+        repair: "The characters are replaced by dots, or by '_' where the name would become '.' or '..'. The file is renamed; its contents are unchanged.",
         loss: "Nothing but these characters of the name.",
         peers: [0x020008],
     }

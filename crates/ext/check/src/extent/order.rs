@@ -65,41 +65,61 @@ pub(super) fn astray(entries: &[Extent], start: u64, end: u64, binds: bool) -> V
     found
 }
 
-/// Entries that lie behind the end of the file, although they are written, and the places that they belong to, if their numbers differ from those
-/// only in the upper byte or in one of the bits below it, and all of them then go with their neighbours and with the end. (A file can be that much longer
-/// than its size says, too, but then the numbers do not fit between the others.)
+/// Entries that do not go with the others between `start` and `end`, and the places that they belong to, where their numbers differ from those in one byte only:
+/// one value of that byte has to fit between the neighbours that are believed. Behind the last of these, where it may be the end that is wrong, only
+/// the upper two bytes count, and all entries there have to get a place. Behind the end may only lie what is not written yet.
 pub(super) fn overwritten(entries: &[Extent], start: u64, end: u64) -> Vec<(usize, u32)> {
     let is_behind = |entry: &Extent| !entry.unwritten && u64::from(entry.logical) >= end;
-    if !entries.iter().any(is_behind) {
+    let within: Vec<usize> = (0..entries.len()).filter(|at| !is_behind(&entries[*at])).collect();
+    let starts: Vec<u32> = within.iter().map(|at| entries[*at].logical).collect();
+    if within.len() == entries.len() && starts.is_sorted_by(|a, b| a < b) {
         return Vec::new();
     }
-    let mut next = end;
-    let mut rooms: Vec<u64> = Vec::with_capacity(entries.len());
-    for entry in entries.iter().rev() {
-        rooms.push(next);
-        if !is_behind(entry) {
-            next = u64::from(entry.logical).min(end);
+    let mut believed = longest_ascending(&starts).into_iter().map(|place| within[place]).peekable();
+    let (mut found, mut floor, mut of_tail) = (Vec::new(), start, None);
+    for (at, entry) in entries.iter().enumerate() {
+        if believed.next_if_eq(&at).is_some() {
+            let next = believed.peek().map(|next| u64::from(entries[*next].logical));
+            let ends = entry.logical_end();
+            floor = if next.is_some_and(|next| next < ends) { u64::from(entry.logical) + 1 } else { ends };
+            continue;
+        }
+        let next = believed.peek().map(|next| u64::from(entries[*next].logical));
+        if next.is_none() {
+            of_tail.get_or_insert(found.len());
+        }
+        let room = next.unwrap_or(end).min(end).checked_sub(u64::from(entry.count).max(1));
+        let lowest = if next.is_some() { 1 } else { 2 };
+        let home = room.and_then(|room| with_another_byte(entry.logical, lowest, (floor, room)));
+        match home {
+            Some(home) => {
+                found.push((at, home));
+                floor = u64::from(home).saturating_add(u64::from(entry.count));
+            }
+            None if next.is_none() => {
+                found.truncate(of_tail.unwrap_or_default());
+                break;
+            }
+            None => {}
         }
     }
-    let (mut found, mut floor) = (Vec::new(), start);
-    for ((at, entry), room) in entries.iter().enumerate().zip(rooms.into_iter().rev()) {
-        let mut place = u64::from(entry.logical);
-        if is_behind(entry) {
-            let fits = |home: &u32| {
-                let home = u64::from(*home);
-                home >= floor && home.saturating_add(u64::from(entry.count)) <= room
-            };
-            let without_a_bit = (16..24).map(|bit| entry.logical & !(1 << bit));
-            let mut homes = without_a_bit
-                .chain([entry.logical & 0x00FF_FFFF])
-                .filter(|home| *home != entry.logical && fits(home));
-            let (Some(home), None) = (homes.next(), homes.next()) else { return Vec::new() };
-            found.push((at, home));
-            place = u64::from(home);
-        } else if place < floor {
-            return Vec::new();
+    found
+}
+
+/// The only number between `least` and `most` that differs from `number` in one byte, which is the `lowest` one or a higher one.
+fn with_another_byte(number: u32, lowest: u32, (least, most): (u64, u64)) -> Option<u32> {
+    let mut found = None;
+    for shift in (lowest..4).map(|byte| 8 * byte) {
+        let others = u64::from(number & !(0xFF << shift));
+        let first = least.saturating_sub(others).div_ceil(1 << shift);
+        let Some(last) = most.checked_sub(others).map(|room| (room >> shift).min(0xFF)) else { continue };
+        if first > last {
+            continue;
         }
-        floor = place.saturating_add(u64::from(entry.count));
+        if first != last || found.is_some() {
+            return None;
+        }
+        found = u32::try_from(others + (first << shift)).ok();
     }
     found
 }
@@ -248,19 +268,28 @@ mod tests {
     }
 
     #[test]
-    fn numbers_whose_upper_byte_was_overwritten_are_known_by_their_neighbours_and_the_end() {
+    fn numbers_of_which_a_byte_was_overwritten_are_known_by_their_neighbours_and_the_end() {
         let found = |entries: &[(u32, u32)], end| {
             let extent = |&(logical, count)| Extent { logical, count, physical: 100, unwritten: false };
             overwritten(&entries.iter().map(extent).collect::<Vec<_>>(), 0, end)
         };
-        let three = [(4, 4), (0x1000_000C, 4), (0x9200_0014, 4), (0x2000_001C, 4)];
-        assert_eq!(found(&three, 32), [(1, 12), (2, 20), (3, 28)]);
-        assert_eq!(found(&three, 30), [], "the last one has no room");
-        assert_eq!(found(&[(4, 4), (0x0001_000C, 4), (20, 4)], 32), [(1, 12)], "one bit");
-        assert_eq!(found(&[(4, 4), (0x0003_000C, 4), (20, 4)], 32), [], "two bits");
-        assert_eq!(found(&[(4, 4), (0x1000_0006, 4), (20, 4)], 32), [], "it would be over its neighbour");
+        let tail = [(4, 4), (0x1000_000C, 4), (0x9200_0014, 4), (0x2000_001C, 4)];
+        assert_eq!(found(&tail, 32), [(1, 12), (2, 20), (3, 28)]);
+        assert_eq!(found(&tail, 30), [], "the last one has no room: the end may be wrong");
+        assert_eq!(found(&[(4, 4), (0x0003_000C, 4), (20, 4)], 32), [(1, 12)]);
+        assert_eq!(found(&[(4, 4), (0x0003_010C, 4), (20, 4)], 32), [], "two bytes");
+        assert_eq!(found(&[(4, 4), (0x0003_0006, 4), (20, 4)], 32), [], "it would be over its neighbour");
+        assert_eq!(found(&[(0x908, 1), (0xD810, 1), (0x918, 1)], 0x1000), [(1, 0x910)]);
+        assert_eq!(found(&[(0x908, 1), (0x110, 1), (0x918, 1)], 0x1000), [(1, 0x910)], "too low");
+        assert_eq!(found(&[(0x008, 1), (0xD810, 1), (0x918, 1)], 0x1000), [], "several values would fit");
+        assert_eq!(
+            found(&[(0x908, 1), (0x900, 1), (0x918, 1)], 0x1000),
+            [],
+            "the lowest byte: anything would fit"
+        );
         assert_eq!(found(&[(4, 4), (44, 4)], 32), [], "a file that is longer than it says");
-        assert_eq!(found(&[(8, 4), (4, 4), (0x1000_000C, 4)], 32), [], "others are out of order");
+        assert_eq!(found(&[(4, 4), (0x108, 4)], 32), [], "likewise");
+        assert_eq!(found(&[(4, 9000), (0x1000_000C, 4), (20, 4)], 32), [(1, 12)], "a length is wrong, too");
         let reserved = Extent { logical: 0x1000_000C, count: 4, physical: 100, unwritten: true };
         assert_eq!(overwritten(&[reserved], 0, 32), [], "space that was reserved");
     }

@@ -57,6 +57,20 @@ fn a_dot_that_reaches_over_others_costs_nothing() {
     world.block(42)[528..530].copy_from_slice(&0_u16.to_le_bytes());
     repair(&mut world);
     assert_eq!(world.names(12), names(&[("sub", 14)]));
+    // And so is its name.
+    world.entries(12, 42, &[(12, "/"), (2, ".."), (14, "sub")]);
+    world.block(42)[4..6].copy_from_slice(&44_u16.to_le_bytes());
+    repair(&mut world);
+    assert_eq!(world.names(12), names(&[("sub", 14)]));
+}
+
+#[test]
+fn a_name_without_a_valid_character_does_not_become_a_dot() {
+    let mut world = World::plain();
+    world.entries(12, 42, &[(12, "."), (2, ".."), (14, "sub"), (13, "\0"), (13, "./"), (13, "a/")]);
+    world.inode(13, mode::REGULAR, InodeFlags::empty(), 4, &[]);
+    repair(&mut world);
+    assert_eq!(world.names(12), names(&[("._", 13), ("_", 13), ("a.", 13), ("sub", 14)]));
 }
 
 #[test]
