@@ -273,6 +273,18 @@ impl Places {
         shares.iter().map(|share| (before(share.end()) - before(share.start)) as u64).sum()
     }
 
+    /// These inodes, those first that have the fewest claims on these units.
+    pub fn smallest_first(&self, mut inodes: Vec<InodeNo>, shares: &[Share]) -> Vec<InodeNo> {
+        let mut claims: BTreeMap<InodeNo, u64> = BTreeMap::new();
+        for share in shares {
+            if let Owner::Inode(inode) = share.owner {
+                *claims.entry(inode).or_default() += self.claims_of(std::slice::from_ref(share));
+            }
+        }
+        inodes.sort_by_key(|inode| (claims.get(inode).copied().unwrap_or_default(), *inode));
+        inodes
+    }
+
     /// The contested unit.
     pub fn get(&self, unit: u64) -> Option<&Place> {
         self.list.binary_search_by_key(&unit, |place| place.unit).ok().map(|index| &self.list[index])

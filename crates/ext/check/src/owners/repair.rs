@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Places of their own for all that share blocks, window by window; within one, directories first, then by number.
+//! Places of their own for all that share blocks, window by window; within one, directories first, then by number. Where there is no room for all, those that
+//! need least come first: a map that was overwritten claims much, and would take the room of many.
 //!
 //! What a unit held before the repair is what files get: an inspection may have mended it for another owner. Where a directory or
 //! a map had a part in it, what stays gets that back as well, and mends it in the next round, if need be.
@@ -101,6 +102,13 @@ fn deal(context: &mut RepairContext<'_>, contest: &Contest, copy_room: &mut Copy
     let owners = places.claims_of(&contest.shares);
     let in_all = context.claims.contested().ones_from(contest.start).count() as u64;
     copy_room.expect(owners.saturating_sub(units), (units, in_all));
+    if copy_room.is_short {
+        let is_directory = |inode: &InodeNo| context.inodes.kind(*inode) == Kind::Directory;
+        let (mut inodes, files): (Vec<InodeNo>, Vec<InodeNo>) =
+            places.inodes.drain(..).partition(is_directory);
+        inodes.extend(places.smallest_first(files, &contest.shares));
+        places.inodes = inodes;
+    }
     let mut has_room = true;
     // What is contested behind this window may hold nodes of two maps: the inode that moves first may write there what the other one reads.
     let may_look_ahead = in_all == units;

@@ -304,6 +304,23 @@ fn files_that_share_are_deleted_on_request() {
 }
 
 #[test]
+fn without_room_those_that_need_least_come_first() {
+    let mut bench = bench();
+    put(&mut bench, 12, &file(&[extent(0, 400, 110)], 400));
+    // A map that was overwritten claims what several others own. Blocks 100 to 109 and 510 to 511 are free.
+    put(&mut bench, 13, &file(&[extent(0, 100, 110), extent(100, 60, 40)], 160));
+    put(&mut bench, 14, &file(&[extent(0, 60, 40)], 60));
+    put(&mut bench, 15, &file(&[extent(0, 3, 42)], 3));
+    put(&mut bench, 16, &file(&[extent(0, 4, 150)], 4));
+    let problems = mend(&bench, |context, done| {
+        assert!(done);
+        assert_eq!(bytes_of(context, 15), [42, 43, 44]);
+        assert_eq!(bytes_of(context, 16), [150, 151, 152, 153]);
+    });
+    expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &NO_ROOM]);
+}
+
+#[test]
 fn without_room_the_later_files_have_holes() {
     let mut bench = bench();
     put(&mut bench, 12, &file(&[extent(0, 3, 100)], 3));
