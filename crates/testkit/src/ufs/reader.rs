@@ -38,6 +38,11 @@ pub struct Node {
 }
 
 impl Node {
+    /// The parts of the contents that are not zeroes.
+    pub fn bytes_that_count(&self) -> Vec<(&u64, &Vec<u8>)> {
+        self.contents.iter().filter(|(_, part)| part.iter().any(|byte| *byte != 0)).collect()
+    }
+
     /// The contents in one piece, holes filled with zeroes.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.size as usize];

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Judges repairs of images: one is enough, the same at any thread count, for us and for fsck_ffs, and it loses nothing that fsck_ffs keeps.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use super::checked::{check, codes, folder, memory, plan_of, with};
+use super::{Kind, Node, peers, tree};
+
+/// All names of an image.
+pub type Tree = BTreeMap<String, Node>;
+
+/// What is wrong with the repair of an image. With the tree from before the damage, files that fsck_ffs keeps unchanged are to be kept unchanged.
+pub fn judge(image: &[u8], sound: Option<&Tree>, has_peer: bool) -> Result<(), String> {
+    let one = plan_of(&memory(image), 1).map_err(|why| format!("refused: {why}"))?;
+    if !one.is_clean() {
+        return Err(format!("not mended: {:?} left {:?}", codes(&one.found), codes(&one.left)));
+    }
+    for threads in [2, 64] {
+        let other = plan_of(&memory(image), threads).map_err(|why| format!("refused: {why}"))?;
+        if one.changes != other.changes {
+            return Err(format!("other bytes at {threads} threads"));
+        }
+    }
+    let repaired = with(image, &one.changes);
+    let again = codes(&check(&repaired, 2));
+    if !again.is_empty() {
+        return Err(format!("found afterwards: {again:?}"));
+    }
+    if has_peer { beside_fsck(image, &repaired, sound) } else { Ok(()) }
+}
+
+/// fsck_ffs finds nothing in what we leave, and keeps no name that we lose.
+fn beside_fsck(image: &[u8], repaired: &[u8], sound: Option<&Tree>) -> Result<(), String> {
+    let folder = folder("judged");
+    let io = |error: std::io::Error| format!("fsck_ffs cannot be run: {error}");
+    let answer = peers::finds(repaired, &folder).map_err(io)?.unwrap_or_default();
+    if !answer.is_clean() {
+        return Err(format!("fsck_ffs -fn asks: {:?}\n{}", answer.questions, answer.printed));
+    }
+    let path = folder.join("theirs.img");
+    fs::write(&path, image).map_err(io)?;
+    for _ in 0..3 {
+        peers::fsck(&["-fy"], &path).map_err(io)?;
+    }
+    let (theirs, ours) = (tree(&fs::read(&path).map_err(io)?), tree(repaired));
+    match sound {
+        None => lost(&theirs, &ours),
+        Some(sound) => lost_of(sound, &theirs, &ours),
+    }
+}
+
+/// What fsck_ffs keeps as it was before the damage and we do not.
+fn lost_of(sound: &Tree, theirs: &Tree, ours: &Tree) -> Result<(), String> {
+    let is_same = |of: &Tree, path: &str, node: &Node| {
+        of.get(path).is_some_and(|other| {
+            (other.kind, other.size) == (node.kind, node.size)
+                && (node.kind == Kind::Directory || other.bytes_that_count() == node.bytes_that_count())
+        })
+    };
+    let lost: Vec<String> = sound
+        .iter()
+        .filter(|(_, node)| node.kind != Kind::Directory)
+        .filter(|(path, node)| is_same(theirs, path, node) && !is_same(ours, path, node))
+        .map(|(path, node)| {
+            format!(
+                "{path} ({}): {}",
+                node.inode,
+                ours.get(path).map_or("gone".to_owned(), |own| format!(
+                    "{:?} of {} bytes in {}",
+                    own.kind, own.size, own.inode
+                ))
+            )
+        })
+        .collect();
+    if lost.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} lost that fsck_ffs keeps: {:?}", lost.len(), lost.iter().take(6).collect::<Vec<_>>()))
+    }
+}
+
+/// Names that fsck_ffs keeps with their type and size and we do not. lost+found apart, and names of an inode that has further ones: which of them a misdirected write made
+/// cannot be known.
+fn lost(theirs: &Tree, ours: &Tree) -> Result<(), String> {
+    let last = |path: &str| path.rsplit_once('/').map(|(_, name)| name.to_owned());
+    let is_kept = |(path, node): &(&String, &Node)| {
+        let is_same = |own: &Node| {
+            own.kind == node.kind
+                && (node.kind != Kind::File || own.size >= node.size)
+                && own.inode == node.inode
+        };
+        let is_elsewhere = || ours.iter().any(|(other, own)| is_same(own) && last(other) == last(path));
+        ours.get(*path).is_some_and(is_same)
+            || node.links > 1 && is_elsewhere()
+            || path.starts_with("/lost+found")
+            || node.kind == Kind::Nothing
+            // A link without a target leads nowhere.
+            || node.kind == Kind::Link && node.size == 0
+    };
+    let lost: Vec<_> = theirs.iter().filter(|one| !is_kept(one)).map(|(path, _)| path.clone()).collect();
+    if lost.is_empty() { Ok(()) } else { Err(format!("lost what fsck_ffs keeps: {lost:?}")) }
+}
+
+/// Notes a failure; keeps its image in the folder that `FSMEND_KEEP` names.
+pub fn note(failures: &mut Vec<String>, image: &[u8], failure: String) {
+    if let Some(folder) = std::env::var_os("FSMEND_KEEP") {
+        let name = format!("{}-{:?}.img", failures.len(), std::thread::current().name().unwrap_or("test"));
+        fs::write(Path::new(&folder).join(name.replace(['"', ' '], "")), image)
+            .expect("the folder can be written");
+    }
+    failures.push(failure);
+}
+
+/// Fails if there are failures, or nothing was tried.
+pub fn report(failures: &[String], tried: usize) {
+    assert!(tried > 0);
+    assert!(failures.is_empty(), "{} of {tried}:\n{}", failures.len(), failures.join("\n"));
+}
