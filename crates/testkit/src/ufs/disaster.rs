@@ -314,10 +314,15 @@ pub const DISASTERS: &[(&str, Disaster)] = &[
     ("the maps of a group moved", |image, _, random| {
         let group = random.below(image.geometry.groups.into()) as u32;
         let (by, which) = (1 + random.below(40) as usize, random.below(3));
-        image.amend_group(group, |group, geometry| match which {
-            0 => group.fragment_map_mut(&geometry.layout).rotate_right(by),
-            1 => group.inode_map_mut(&geometry.layout).rotate_right(by),
-            _ => group.cluster_map_mut(&geometry.layout).rotate_right(by),
+        image.amend_group(group, |group, geometry| {
+            let map = match which {
+                0 => group.fragment_map_mut(&geometry.layout),
+                1 => group.inode_map_mut(&geometry.layout),
+                _ => group.cluster_map_mut(&geometry.layout),
+            };
+            // There may be no map of whole blocks.
+            let by = by.min(map.len());
+            map.rotate_right(by);
         });
     }),
     ("the maps of a group are inverted", |image, _, random| {
