@@ -136,6 +136,18 @@ impl Base {
         self.rests_on.iter().filter(|(_, all)| all.iter().any(&mut differs)).map(|(path, _)| path).collect()
     }
 
+    /// Whether the last segment differs, which nothing tells from one that a power cut tore: the state before it comes back.
+    fn hits_last(&self, damaged: &[u8]) -> bool {
+        let address = self.image.last().address;
+        let Some((_, _, stream)) = self.image.summary_at(address) else { return true };
+        let rows = stream.rows.iter().map(|row| Place { address: row.address, len: row.len });
+        let summary = Place { address, len: u16::try_from(self.image.sb.per_block()).unwrap() };
+        rows.chain([summary]).any(|place| {
+            let range = self.bytes_of(place);
+            damaged[range.clone()] != self.image.bytes[range]
+        })
+    }
+
     /// What is wrong with the repair of what a disaster left.
     fn judge(&self, damaged: &[u8], may_go_back: bool) {
         let report = match check(damaged, 1) {
@@ -143,7 +155,7 @@ impl Base {
             Err(refused) => panic!("refused: {refused}"),
         };
         let shown = if report.findings.is_damaged() { tree(&mended(damaged).1) } else { tree(damaged) };
-        if may_go_back {
+        if may_go_back || self.hits_last(damaged) {
             return;
         }
         let excused = self.excused(damaged);
