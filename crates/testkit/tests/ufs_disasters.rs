@@ -8,9 +8,9 @@ use std::process::Command;
 use fsmend_base::SeededRandom;
 use fsmend_testkit::repair::Scratch;
 use fsmend_testkit::ufs::disaster::{DISASTERS, Inventory};
-use fsmend_testkit::ufs::judged::{judge, note, report};
+use fsmend_testkit::ufs::judged::{Sound, judge, note, report};
 use fsmend_testkit::ufs::lived_in::LivedIn;
-use fsmend_testkit::ufs::{Image, KINDS, peers, tree};
+use fsmend_testkit::ufs::{Image, KINDS, peers};
 use fsmend_ufs_format::ByteOrder::{Big, Little};
 use fsmend_ufs_format::Version::{Ufs1, Ufs2};
 
@@ -53,7 +53,7 @@ fn disasters_are_mended_in_one_run_and_cost_no_more_than_with_fsck_ffs() {
     let (mut failures, mut tried) = (Vec::new(), 0);
     for (number, base) in bases().iter().enumerate() {
         let has = Inventory::of(&base.image, &base.halfway);
-        let sound = tree(&base.image.bytes);
+        let sound = Sound::of(&base.image.bytes);
         // makefs says of UFS2 that its superblock is where that of UFS1 is, and fsck_ffs takes no such.
         let has_peer =
             base.image.geometry.order == Little && !base.name.contains("makefs Make { version: Ufs2");

@@ -284,7 +284,7 @@ pub trait Repairable: Checkable {
     /// Seals a record that was changed, e.g. with its checksum.
     fn seal(&self, inode: InodeNo, record: &mut [u8]);
 
-    /// Bytes of a claim unit, and where one lies.
+    /// Where a claim unit lies, and its bytes. Units follow each other without gaps.
     fn unit_place(&self, unit: u64) -> (u64, usize);
 
     /// Units that belong together: a run of units of a file never crosses a multiple of this.

@@ -11,8 +11,22 @@ use super::{Kind, Node, peers, tree};
 /// All names of an image.
 pub type Tree = BTreeMap<String, Node>;
 
-/// What is wrong with the repair of an image. With the tree from before the damage, files that fsck_ffs keeps unchanged are to be kept unchanged.
-pub fn judge(image: &[u8], sound: Option<&Tree>, has_peer: bool) -> Result<(), String> {
+/// A file system before the damage.
+pub struct Sound {
+    bytes: Vec<u8>,
+    tree: Tree,
+}
+
+impl Sound {
+    /// With these bytes.
+    pub fn of(bytes: &[u8]) -> Sound {
+        Sound { bytes: bytes.to_vec(), tree: tree(bytes) }
+    }
+}
+
+/// What is wrong with the repair of an image. With the state before the damage, files are to be kept of which nothing changed, and those that
+/// fsck_ffs keeps.
+pub fn judge(image: &[u8], sound: Option<&Sound>, has_peer: bool) -> Result<(), String> {
     let one = plan_of(&memory(image), 1).map_err(|why| format!("refused: {why}"))?;
     if !one.is_clean() {
         return Err(format!("not mended: {:?} left {:?}", codes(&one.found), codes(&one.left)));
@@ -28,11 +42,54 @@ pub fn judge(image: &[u8], sound: Option<&Tree>, has_peer: bool) -> Result<(), S
     if !again.is_empty() {
         return Err(format!("found afterwards: {again:?}"));
     }
+    if let Some(sound) = sound {
+        needless(sound, image, &tree(&repaired))?;
+    }
     if has_peer { beside_fsck(image, &repaired, sound) } else { Ok(()) }
 }
 
+/// Whether the file is there as it was, or with more behind its end.
+fn is_kept(of: &Tree, path: &str, node: &Node) -> bool {
+    of.get(path).is_some_and(|other| {
+        other.kind == node.kind
+            && (node.kind == Kind::Directory
+                || other.size >= node.size && other.bytes_that_count() == node.bytes_that_count())
+    })
+}
+
+/// Names that are lost, or lead to something else, although nothing changed of all that they rest on: inodes and indirect blocks of their files and of all directories above
+/// them, and the chunks with the names on the way.
+fn needless(sound: &Sound, damaged: &[u8], ours: &Tree) -> Result<(), String> {
+    let differs = |at: usize, len: usize| sound.bytes.get(at..at + len) != damaged.get(at..at + len);
+    let is_hit = |node: &Node| {
+        node.record.iter().any(|(at, len)| differs(*at, *len)) || node.chunk != 0 && differs(node.chunk, 512)
+    };
+    let mut hit: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut lost = Vec::new();
+    // Directories come before what is in them.
+    for (path, node) in &sound.tree {
+        let parent =
+            path.rsplit_once('/').map_or("/", |(parent, _)| if parent.is_empty() { "/" } else { parent });
+        let is_above = path != "/" && hit.get(parent).copied().unwrap_or(false);
+        let is_hit = is_above || is_hit(node);
+        hit.insert(path, is_hit);
+        let data = |node: &Node| {
+            let parts = node.blocks.iter().zip(node.contents.values());
+            node.kind != Kind::Directory && parts.into_iter().any(|(at, part)| differs(*at, part.len()))
+        };
+        if !is_hit && !data(node) && !is_kept(ours, path, node) {
+            lost.push(format!("{path} ({})", node.inode));
+        }
+    }
+    if lost.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} lost without need: {:?}", lost.len(), lost.iter().take(6).collect::<Vec<_>>()))
+    }
+}
+
 /// fsck_ffs finds nothing in what we leave, and keeps no name that we lose.
-fn beside_fsck(image: &[u8], repaired: &[u8], sound: Option<&Tree>) -> Result<(), String> {
+fn beside_fsck(image: &[u8], repaired: &[u8], sound: Option<&Sound>) -> Result<(), String> {
     let folder = folder("judged");
     let io = |error: std::io::Error| format!("fsck_ffs cannot be run: {error}");
     let answer = peers::finds(repaired, &folder).map_err(io)?.unwrap_or_default();
@@ -47,22 +104,16 @@ fn beside_fsck(image: &[u8], repaired: &[u8], sound: Option<&Tree>) -> Result<()
     let (theirs, ours) = (tree(&fs::read(&path).map_err(io)?), tree(repaired));
     match sound {
         None => lost(&theirs, &ours),
-        Some(sound) => lost_of(sound, &theirs, &ours),
+        Some(sound) => lost_of(&sound.tree, &theirs, &ours),
     }
 }
 
 /// What fsck_ffs keeps as it was before the damage and we do not.
 fn lost_of(sound: &Tree, theirs: &Tree, ours: &Tree) -> Result<(), String> {
-    let is_same = |of: &Tree, path: &str, node: &Node| {
-        of.get(path).is_some_and(|other| {
-            (other.kind, other.size) == (node.kind, node.size)
-                && (node.kind == Kind::Directory || other.bytes_that_count() == node.bytes_that_count())
-        })
-    };
     let lost: Vec<String> = sound
         .iter()
         .filter(|(_, node)| node.kind != Kind::Directory)
-        .filter(|(path, node)| is_same(theirs, path, node) && !is_same(ours, path, node))
+        .filter(|(path, node)| is_kept(theirs, path, node) && !is_kept(ours, path, node))
         .map(|(path, node)| {
             format!(
                 "{path} ({}): {}",
