@@ -7,10 +7,12 @@ use std::process::Command;
 
 use fsmend_base::SeededRandom;
 use fsmend_testkit::repair::Scratch;
-use fsmend_testkit::ufs::disaster::{DISASTERS, Inventory};
+use fsmend_testkit::ufs::checked::{check, codes, repaired};
+use fsmend_testkit::ufs::disaster::{DISASTERS, Inventory, pointer, put_pointer};
 use fsmend_testkit::ufs::judged::{Sound, judge, note, report};
 use fsmend_testkit::ufs::lived_in::LivedIn;
-use fsmend_testkit::ufs::{Image, KINDS, peers};
+use fsmend_testkit::ufs::{Image, KINDS, peers, tree};
+use fsmend_ufs_check::rows;
 use fsmend_ufs_format::ByteOrder::{Big, Little};
 use fsmend_ufs_format::Version::{Ufs1, Ufs2};
 
@@ -75,4 +77,86 @@ fn disasters_are_mended_in_one_run_and_cost_no_more_than_with_fsck_ffs() {
         }
     }
     report(&failures, tried);
+}
+
+/// Names in `/many` that are not there any more, of those that do not stand in the lost blocks.
+fn lost_beside(base: &LivedIn, image: &Image, lost: &[u64]) -> Vec<String> {
+    let judged = judge(&image.bytes, None, base.image.geometry.order == Little);
+    assert_eq!(judged, Ok(()), "{}", base.name);
+    let after = tree(&repaired(&image.bytes, &base.name).bytes);
+    let geometry = &base.image.geometry;
+    let blocks: Vec<u64> = lost.iter().map(|fragment| geometry.place(*fragment)).collect();
+    let is_lost = |at: u64| blocks.iter().any(|block| (*block..block + geometry.block_size).contains(&at));
+    let before = tree(&base.image.bytes);
+    let names =
+        before.iter().filter(|(path, node)| path.starts_with("/many/") && !is_lost(node.chunk as u64));
+    names.filter(|(path, _)| !after.contains_key(*path)).map(|(path, _)| path.clone()).collect()
+}
+
+/// A directory is not cut where a block of it is missing: what is behind moves up.
+#[test]
+fn a_missing_block_of_a_large_directory_costs_only_the_names_in_it() {
+    for (version, order) in [(Ufs2, Little), (Ufs1, Big)] {
+        let base = LivedIn::made(version, order, (4096, 512), 12 << 20);
+        let inode = base.image.inode("/many");
+        let record = base.image.record(inode);
+        assert!(record.size() > 13 * 4096, "{}", record.size());
+        let indirect = record.pointer(12);
+        let behind = pointer(&base.image, indirect, 0);
+        let [first, third] = [0, 3].map(|slot| record.pointer(slot));
+        let cases: [(&[usize], bool, bool); 6] = [
+            (&[3], false, false),
+            (&[0], false, false),
+            (&[], true, false),
+            // The count of sectors knows of the hole: nothing else tells.
+            (&[], true, true),
+            (&[3], true, true),
+            (&[0, 3], true, false),
+        ];
+        for (slots, is_behind, is_counted) in cases {
+            let mut image = base.image.clone();
+            let mut lost: Vec<u64> =
+                slots.iter().map(|slot| if *slot == 0 { first } else { third }).collect();
+            if is_behind {
+                put_pointer(&mut image, indirect, 0, 0);
+                lost.push(behind);
+            }
+            image.amend_inode(inode, |record| {
+                slots.iter().for_each(|slot| record.set_pointer(*slot, 0));
+                if is_counted {
+                    record.set_sectors(record.sectors() - lost.len() as u64 * 8);
+                }
+            });
+            let found = codes(&check(&image.bytes, 1));
+            assert!(
+                found.contains(&rows::DIRECTORY_HOLE.code),
+                "{version:?} {slots:?} {is_behind}: {found:?}"
+            );
+            let gone = lost_beside(&base, &image, &lost);
+            // `.` and `..` take the place of a name or two in what becomes the first block.
+            let most = if slots.contains(&0) { 2 } else { 0 };
+            assert!(gone.len() <= most, "{version:?} {slots:?} {is_behind}: {gone:?}");
+        }
+    }
+}
+
+/// Extended attributes that lie in the block of another file were cut there, before each file had its own.
+#[test]
+fn what_mends_one_file_is_not_written_into_a_block_of_another() {
+    let base = LivedIn::made(Ufs2, Little, (4096, 512), 12 << 20);
+    let sound = Sound::of(&base.image.bytes);
+    for (one, other) in [("/dir7/file5", "/dir3/file1"), ("/dir3/file1", "/dir7/file5")] {
+        let mut image = base.image.clone();
+        let to = image.record(image.inode(other)).pointer(0);
+        image.amend(one, |record| {
+            record.set_attributes_size(64);
+            record.set_attribute_block(0, to);
+        });
+        assert_eq!(judge(&image.bytes, Some(&sound), false), Ok(()), "{one} {other}");
+        // A directory there is no other matter.
+        let mut image = base.image.clone();
+        let inode = image.inode("/dir5");
+        image.amend_inode(inode, |record| record.set_pointer(0, to));
+        assert_eq!(judge(&image.bytes, Some(&sound), false), Ok(()), "/dir5 {other}");
+    }
 }

@@ -130,7 +130,8 @@ fn pointer_at(image: &Image, fragment: u64, index: usize) -> usize {
     image.geometry.place(fragment) as usize + index * image.geometry.version.pointer_size()
 }
 
-fn pointer(image: &Image, fragment: u64, index: usize) -> u64 {
+/// A pointer in an indirect block.
+pub fn pointer(image: &Image, fragment: u64, index: usize) -> u64 {
     let (at, order) = (pointer_at(image, fragment, index), image.geometry.order);
     match image.geometry.version {
         Version::Ufs1 => order.u32(&image.bytes, at).into(),
@@ -138,7 +139,8 @@ fn pointer(image: &Image, fragment: u64, index: usize) -> u64 {
     }
 }
 
-fn put_pointer(image: &mut Image, fragment: u64, index: usize, to: u64) {
+/// Changes a pointer in an indirect block.
+pub fn put_pointer(image: &mut Image, fragment: u64, index: usize, to: u64) {
     let (at, order) = (pointer_at(image, fragment, index), image.geometry.order);
     match image.geometry.version {
         Version::Ufs1 => order.put_u32(&mut image.bytes, at, to as u32),

@@ -100,6 +100,7 @@ fn summarize_shape<const SIZE: usize>(
         geometry,
         is_snapshot: is_snapshot(inode),
         last: 0,
+        blocks: 0,
         units: &mut summary.units,
         fragments: 0,
         is_read: true,
@@ -122,7 +123,7 @@ fn summarize_shape<const SIZE: usize>(
             return false;
         }
         if is_directory {
-            if !has_no_holes(geometry, inode) {
+            if !has_no_holes(geometry, inode) || blocks > DIRECT && claims.blocks != blocks {
                 return false;
             }
             fs.note_depth(number, inode.depth());
@@ -168,7 +169,7 @@ pub(crate) fn is_free<B: AsRef<[u8]>>(inode: &Inode<B>) -> bool {
     inode.size() == 0 && inode.ends_before(0)
 }
 
-/// Whether the pointers of a directory in the inode have no hole before the last block. (Behind them, the number of blocks tells.)
+/// Whether the pointers of a directory in the inode have no hole before the last block. (Behind them, the blocks are counted.)
 fn has_no_holes<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) -> bool {
     let blocks = geometry.block_count(inode.size());
     (0..blocks.min(DIRECT)).all(|index| inode.pointer(width::index(index)) != 0)
@@ -180,6 +181,8 @@ struct Claims<'c> {
     is_snapshot: bool,
     /// One more than the number of the last block of the file that is there.
     last: u64,
+    /// Blocks behind indirect ones and before them that are there; not counted for files without indirect blocks.
+    blocks: u64,
     units: &'c mut Vec<(u64, u64)>,
     fragments: u64,
     /// Whether all indirect blocks could be read.
@@ -227,6 +230,7 @@ impl Visit for Claims<'_> {
         }
         if let Role::Data(index) = role {
             self.last = index + 1;
+            self.blocks += 1;
         }
         if is_mark(self.is_snapshot, fragment) {
             return Next::Over;

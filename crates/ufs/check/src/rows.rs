@@ -399,7 +399,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "directory {inode} has a hole of {count:block:blocks}",
         meaning: "A directory must not have holes. A block pointer was lost.",
-        repair: "The blocks after the hole are moved down. After the twelfth block the directory is truncated at the hole.",
+        repair: "The last blocks of the directory are moved into the hole. The directory becomes shorter.",
         loss: "The names in the missing blocks. Their files are reconnected to lost+found.",
         peers: [], messages: ["CONTAINS EMPTY BLOCKS"],
     }
