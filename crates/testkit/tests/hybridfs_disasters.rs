@@ -349,3 +349,31 @@ fn disasters_are_mended_in_one_run_and_cost_what_they_hit() {
     }
     assert!(tried > 0 && failed.is_empty(), "{} of {tried} failed:\n{}", failed.len(), failed.join("\n\n"));
 }
+
+#[test]
+fn several_disasters_at_once_are_mended_in_one_run() {
+    let seeds: u64 = std::env::var("FSMEND_DISASTERS").map_or(12, |value| value.parse::<u64>().unwrap() * 12);
+    let base = Base::of(lived_in_image());
+    let mut failed = Vec::new();
+    for seed in 0..seeds {
+        let (mut bytes, mut random) = (base.image.bytes.clone(), SeededRandom::new(seed));
+        let mut names = Vec::new();
+        for _ in 0..2 + random.below(3) {
+            let (name, _, disaster) = DISASTERS[random.below(DISASTERS.len() as u64) as usize];
+            names.push(name);
+            disaster(&base, &mut bytes, &mut random);
+        }
+        let judged = std::panic::catch_unwind(|| match check(&bytes, 1) {
+            // Without a superblock, or any segment, it is refused, and that is all.
+            Err(refused) => {
+                assert!(["not-hybridfs", "no-segment"].contains(&refused.refusal.code), "{refused}")
+            }
+            Ok(_) => drop(mended(&bytes)),
+        });
+        if let Err(why) = judged {
+            let why = why.downcast_ref::<String>().cloned().unwrap_or_else(|| "panic".to_owned());
+            failed.push(format!("seed {seed}, {names:?}: {why}"));
+        }
+    }
+    assert!(failed.is_empty(), "{} of {seeds} failed:\n{}", failed.len(), failed.join("\n\n"));
+}

@@ -7,10 +7,13 @@ use std::ops::Range;
 
 use fsmend_base::SeededRandom;
 use fsmend_testkit::damage::{MUTATIONS, Mutation};
+use fsmend_testkit::ufs::checked::{check, codes};
 use fsmend_testkit::ufs::damage::{STRUCTURED, spots};
 use fsmend_testkit::ufs::judged::{judge, note, report};
 use fsmend_testkit::ufs::{Image, Maker, Shape, peers};
-use fsmend_ufs_format::ByteOrder;
+use fsmend_ufs_check::rows;
+use fsmend_ufs_format::inode::mode;
+use fsmend_ufs_format::{ByteOrder, Version};
 
 fn bases() -> Vec<(Shape, Image)> {
     Shape::all().into_iter().map(|shape| (shape, Maker::filled(shape).finish())).collect()
@@ -66,6 +69,24 @@ fn every_field_is_mended() {
         }
     }
     report(&failures, tried);
+}
+
+/// fsck_ffs clears device files with the number of no device: they cannot be opened.
+#[test]
+fn a_device_file_without_a_device_is_found() {
+    for shape in Shape::all() {
+        for device in [mode::CHARACTER, mode::BLOCK] {
+            let mut made = Maker::filled(shape);
+            made.special("/d/device", device | 0o600);
+            let mut image = made.finish();
+            assert_eq!(codes(&check(&image.bytes, 1)), [""; 0], "{shape:?}");
+            let none = if shape.version == Version::Ufs1 { u32::MAX.into() } else { u64::MAX };
+            image.amend("/d/device", |record| record.set_pointer(0, none));
+            let found = codes(&check(&image.bytes, 1));
+            assert!(found.contains(&rows::DEVICE_NONE.code), "{shape:?}: {found:?}");
+            assert_eq!(judge(&image.bytes, None, has_peer(&shape)), Ok(()), "{shape:?}");
+        }
+    }
 }
 
 #[test]

@@ -79,6 +79,38 @@ fn disasters_are_mended_in_one_run_and_cost_no_more_than_with_fsck_ffs() {
     report(&failures, tried);
 }
 
+#[test]
+fn several_disasters_at_once_are_mended_in_one_run() {
+    let seeds: u64 = std::env::var("FSMEND_DISASTERS").map_or(4, |value| value.parse::<u64>().unwrap() * 4);
+    let (mut failures, mut tried) = (Vec::new(), 0);
+    for (number, base) in bases().iter().enumerate() {
+        let has = Inventory::of(&base.image, &base.halfway);
+        for seed in 0..seeds {
+            let mut random = SeededRandom::new(seed * 1000 + number as u64);
+            let (mut image, mut names) = (base.image.clone(), Vec::new());
+            for _ in 0..2 + random.below(4) {
+                let (name, disaster) = DISASTERS[random.below(DISASTERS.len() as u64) as usize];
+                // What is damaged already may not be found again.
+                let next = std::panic::AssertUnwindSafe(|| disaster(&mut image, &has, &mut random));
+                if std::panic::catch_unwind(next).is_err() {
+                    break;
+                }
+                names.push(name);
+            }
+            tried += 1;
+            // What fsck_ffs makes of several damages at once is no measure.
+            let judged = std::panic::catch_unwind(|| judge(&image.bytes, None, false));
+            let judged = judged.unwrap_or_else(|_| Err("panic".to_owned()));
+            // Without any copy of the superblock it is refused, and that is all.
+            let is_refused = |why: &String| why.contains("no superblock or copy of one was found");
+            if let Err(why) = judged.or_else(|why| if is_refused(&why) { Ok(()) } else { Err(why) }) {
+                note(&mut failures, &image.bytes, format!("{}, {names:?}, seed {seed}: {why}", base.name));
+            }
+        }
+    }
+    report(&failures, tried);
+}
+
 /// Names in `/many` that are not there any more, of those that do not stand in the lost blocks.
 fn lost_beside(base: &LivedIn, image: &Image, lost: &[u64]) -> Vec<String> {
     let judged = judge(&image.bytes, None, base.image.geometry.order == Little);

@@ -45,6 +45,15 @@ pub(crate) fn used_slots<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) 
     }
 }
 
+/// Whether it is a device file whose number stands for no device.
+pub(crate) fn has_no_device<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) -> bool {
+    let none = match geometry.version {
+        Version::Ufs1 => u32::MAX.into(),
+        Version::Ufs2 => u64::MAX,
+    };
+    matches!(inode.file_type(), mode::CHARACTER | mode::BLOCK) && inode.pointer(0) == none
+}
+
 /// Largest size that an inode of its type may have.
 pub(crate) fn size_max<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) -> u64 {
     match inode.file_type() {
@@ -133,7 +142,7 @@ fn summarize_shape<const SIZE: usize>(
         if !inode.ends_before(used) {
             return false;
         }
-        if kind == Kind::Symlink && inode.size() == 0 {
+        if kind == Kind::Symlink && inode.size() == 0 || has_no_device(geometry, inode) {
             return false;
         }
     }

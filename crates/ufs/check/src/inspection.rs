@@ -16,7 +16,9 @@ use fsmend_ufs_format::superblock::Hashes;
 use fsmend_ufs_format::{SECTOR, Version, directory};
 
 use crate::blocks::{Patches, Role, Slot, contents_patched, slot_of, walk_patched};
-use crate::inode::{has_map, is_free, is_snapshot, kind_of, size_max, stored_links, used_slots};
+use crate::inode::{
+    has_map, has_no_device, is_free, is_snapshot, kind_of, size_max, stored_links, used_slots,
+};
 use crate::survey::{Settle, Survey};
 use crate::{UfsFs, attributes, rows};
 
@@ -164,6 +166,10 @@ impl Subject<'_, '_> {
         let size = self.record.size();
         if is_link && size == 0 {
             self.raise(self.problem(&rows::LINK_EMPTY));
+            return false;
+        }
+        if has_no_device(geometry, &self.record) {
+            self.raise(self.problem(&rows::DEVICE_NONE));
             return false;
         }
         if !is_link && size != 0 {

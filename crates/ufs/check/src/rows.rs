@@ -241,6 +241,15 @@ fsmend_engine::problem_rows! {
         loss: nothing,
         peers: [], messages: ["BAD SPECIAL-FILE SIZE"],
     }
+    /// `ufs.inode.device-none`.
+    DEVICE_NONE = "ufs.inode.device-none" {
+        severity: Minor, evidence: Local, preen: false,
+        message: "device {inode} has no device number",
+        meaning: "The number stands for no device: the device file cannot be opened.",
+        repair: "The inode is cleared. The names that lead to it are removed.",
+        loss: "The device file. It has no contents.",
+        peers: [], messages: ["BAD SPECIAL-FILE RDEV"],
+    }
     /// `ufs.inode.pointer-bad`.
     POINTER_BAD = "ufs.inode.pointer-bad" {
         severity: Major, evidence: Local, preen: false,
