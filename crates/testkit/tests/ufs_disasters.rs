@@ -192,3 +192,29 @@ fn what_mends_one_file_is_not_written_into_a_block_of_another() {
         assert_eq!(judge(&image.bytes, Some(&sound), false), Ok(()), "/dir5 {other}");
     }
 }
+
+/// Of two names of a directory the one stays that its `..` leads to, whichever is met first, and whether or not the other directory is damaged otherwise.
+#[test]
+fn the_name_stays_that_the_directory_itself_tells() {
+    for (version, order) in [(Ufs2, Little), (Ufs1, Big)] {
+        let base = LivedIn::made(version, order, (8192, 1024), 14 << 20);
+        for is_damaged in [false, true] {
+            let mut image = base.image.clone();
+            let path = "/deep/level0/level1";
+            let (inode, at) = (image.inode(path), image.entry_at("/", "many"));
+            order.put_u32(&mut image.bytes, at, inode);
+            if is_damaged {
+                let at = image.entry_at("/", "single");
+                image.bytes[at + 6] = 4;
+            }
+            assert_eq!(judge(&image.bytes, None, order == Little), Ok(()), "{version:?} {is_damaged}");
+            let (before, after) = (tree(&base.image.bytes), tree(&repaired(&image.bytes, path).bytes));
+            let lost: Vec<&String> = before
+                .keys()
+                .filter(|name| name.starts_with("/deep/") && !after.contains_key(*name))
+                .collect();
+            assert!(lost.is_empty(), "{version:?} {is_damaged}: {lost:?}");
+            assert!(!after.contains_key("/many"), "{version:?} {is_damaged}");
+        }
+    }
+}

@@ -372,7 +372,7 @@ pub fn judge_entry(inodes: &InodeTable, holder: InodeNo, target: InodeNo, said: 
         return EntryVerdict::LeadsNowhere;
     }
     let has_name = || inodes.directory(target).is_some_and(|fact| fact.parent.load(Relaxed) != 0);
-    if kind == Kind::Directory && has_name() {
+    if kind == Kind::Directory && (has_name() || inodes.prefers_other(target, holder)) {
         return EntryVerdict::SecondName;
     }
     if kind == said { EntryVerdict::Right } else { EntryVerdict::IsReally(kind) }
