@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! hybridfs after what disks do to whole blocks and regions: lost nodes of the IFILE and BFILE, lost anchors, torn and stale segments, blocks in each other's places. One repair makes it
 //! sound, the same at any thread count, and costs only what stood in the bytes that changed; what is found sound shows what it showed before.
-//! `FSMEND_DISASTERS=30` tries 30 seeds of each damage.
+//! `FSMEND_DISASTERS=30` tries 30 seeds of each damage, `FSMEND_DISASTER` names the damages that are tried.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod hybridfs_common;
