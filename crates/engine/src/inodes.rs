@@ -251,6 +251,8 @@ pub struct InodeTable {
     first: u32,
     chunks: Vec<OnceLock<ChunkFacts>>,
     contested: Mutex<Vec<InodeNo>>,
+    /// Of directories with several names: the directory whose name is to stay.
+    preferred: OnceLock<BTreeMap<InodeNo, InodeNo>>,
     carries: Carries,
     /// Chunks are charged to it as they are published.
     budget: Option<Arc<Budget>>,
@@ -267,6 +269,7 @@ impl InodeTable {
             first: 1,
             chunks,
             contested: Mutex::default(),
+            preferred: OnceLock::new(),
             carries: Carries::default(),
             budget: None,
         }
@@ -527,6 +530,17 @@ impl InodeTable {
         list.sort();
         list.dedup();
         list
+    }
+
+    /// Says, once, in which directories the names of some directories are to stay if they have several.
+    pub fn prefer(&self, parents: BTreeMap<InodeNo, InodeNo>) {
+        let _ = self.preferred.set(parents);
+    }
+
+    /// Whether the name of directory `child` is to stay in another directory than `holder`.
+    pub fn prefers_other(&self, child: InodeNo, holder: InodeNo) -> bool {
+        let preferred = self.preferred.get().and_then(|parents| parents.get(&child));
+        preferred.is_some_and(|parent| *parent != holder)
     }
 
     /// All directories in ascending order (kinds as they are now; slots of inodes that turned out otherwise are left out).

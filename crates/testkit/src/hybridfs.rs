@@ -13,7 +13,9 @@ use fsmend_hybridfs_format::{
     Anchor, Entry, Format, HEADER_LEN, Header, INODE_LEN, Inode, Map, Place, ROOT, Record, Stream, Summary,
     Superblock, anchor_offset, parse_entries, parse_node, plain_crc, seal, store_entries, store_node,
 };
-use fsmend_vfs::{AttributeWrite, DeviceNumber, FileSystem, NewFile, NewKind, Permissions, Time};
+use fsmend_vfs::{
+    AttributeWrite, DeviceNumber, FileSystem, NewFile, NewKind, Permissions, RenameFlags, Time,
+};
 
 use crate::driver::NOW;
 use crate::within::{Manner, options as options_of};
@@ -141,6 +143,32 @@ pub fn dirty_image(segments: usize) -> Image {
         done(fs.sync(now()));
     }
     Image::of(device.bytes())
+}
+
+/// The same after more work, in segments behind the last checkpoint, and what it was like halfway: so that there are old versions of everything, and blocks can become them.
+pub fn lived_in_image() -> (Image, Vec<u8>) {
+    let device = Arc::new(WritableMemory::new("image", image().bytes));
+    let mut fs = mounted(&device);
+    let (root, of) = (fs.root(), Permissions { mode: 0o755, uid: 0, gid: 0 });
+    let folders = [MIDDLE, LARGE].map(|name| done(fs.lookup(root, name.as_bytes())).inode);
+    let mut halfway = Vec::new();
+    for round in 0..8_usize {
+        let folder = folders[round % 2];
+        let name = |number: usize| format!("{number:0>40}");
+        done(fs.unlink(folder, name(round * 5).as_bytes(), now()));
+        let (from, to) = (name(round * 5 + 1), format!("renamed-{round}"));
+        done(fs.rename(folder, from.as_bytes(), folder, to.as_bytes(), RenameFlags::Replace, now()));
+        let changed = done(fs.lookup(folder, name(round * 5 + 2).as_bytes())).inode;
+        done(fs.write(changed, 0, &contents(round, 500 + round * 700), now()));
+        let within = done(fs.mkdir(root, format!("new-{round}").as_bytes(), of, now())).inode;
+        let file = done(fs.create(within, b"file", of, now())).inode;
+        done(fs.write(file, 0, &contents(round + 50, 900 + round * 3_000), now()));
+        done(fs.sync(now()));
+        if round == 3 {
+            halfway = device.bytes();
+        }
+    }
+    (Image::of(device.bytes()), halfway)
 }
 
 impl Image {

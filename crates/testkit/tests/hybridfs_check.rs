@@ -360,6 +360,17 @@ const DAMAGES: &[Damage] = &[
         let inode = image.lookup(FILE_2000);
         image.change_inode(inode, |inode| inode.links = 9);
     }),
+    // A directory with names is no removed one, whatever its link count, and what the IFILE says.
+    damage(&rows::LINKS, Cost::Nothing, |image| {
+        let inode = image.lookup(LARGE);
+        image.change_inode(inode, |inode| inode.links = 0);
+    }),
+    damage(&rows::LINKS, Cost::Nothing, |image| {
+        let inode = image.lookup(LARGE);
+        image.change_inode(inode, |inode| inode.links = 0);
+        image.change_bits(inode, |bits| *bits |= 1 << (32 + inode % 32));
+    }),
+    damage(&rows::LINKS, Cost::Nothing, |image| image.change_inode(ROOT, |inode| inode.links = 0)),
     damage(&rows::USED, Cost::Nothing, |image| {
         let inode = image.lookup(FILE_9000);
         image.change_inode(inode, |inode| inode.used += 1);

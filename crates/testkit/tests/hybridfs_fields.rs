@@ -8,7 +8,7 @@ mod hybridfs_common;
 use fsmend_base::{SeededRandom, crc32c};
 use fsmend_hybridfs_format::{HEADER_LEN, INODE_LEN, Place, SUPERBLOCK_OFFSET, seed};
 use fsmend_testkit::hybridfs::{Image, LARGE, PIECES, dirty_image, image};
-use hybridfs_common::{FILE_2000, FILE_9000, check, mended};
+use hybridfs_common::{FILE_2000, FILE_9000, check, mended, plan};
 
 /// Offset and bytes of each field.
 type Fields = &'static [(usize, usize)];
@@ -313,6 +313,10 @@ fn judge(bytes: &[u8]) {
             ];
             assert!(known.contains(&refused.refusal.code), "{refused}");
         }
-        Ok(_) => drop(mended(bytes)),
+        // What an unknown feature forbids to write can be checked, and no more.
+        Ok(_) => match plan(bytes, 1) {
+            Err(refused) => assert_eq!(refused.refusal.code, "unknown-feature", "{refused}"),
+            Ok(_) => drop(mended(bytes)),
+        },
     }
 }

@@ -376,6 +376,7 @@ fn every_damage_is_found_and_mended_in_one_run() {
         &rows::RECOVERY_RECORD,
         &rows::GROUP_UNREADABLE,
         &rows::INODE_UNREADABLE,
+        &rows::DEVICE_NONE,
         &rows::MAP_CROWDED,
         &rows::INDIRECT_UNREADABLE,
         &rows::MAP_TOO_LARGE,

@@ -3,73 +3,17 @@
 //! keeps every name that fsck_ffs keeps.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Range;
 
 use fsmend_base::SeededRandom;
 use fsmend_testkit::damage::{MUTATIONS, Mutation};
+use fsmend_testkit::ufs::checked::{check, codes};
 use fsmend_testkit::ufs::damage::{STRUCTURED, spots};
-use fsmend_testkit::ufs::{Image, Kind, Maker, Node, Shape, peers, tree};
-use fsmend_ufs_format::ByteOrder;
-
-use fsmend_testkit::ufs::checked::{check, codes, folder, memory, plan_of, with};
-
-/// What is wrong with the repair of an image.
-fn judge(image: &[u8], has_peer: bool, place: &str) -> Result<(), String> {
-    let one = plan_of(&memory(image), 1).map_err(|why| format!("refused: {why}"))?;
-    if !one.is_clean() {
-        return Err(format!("not mended: {:?} left {:?}", codes(&one.found), codes(&one.left)));
-    }
-    let eight = plan_of(&memory(image), 8).map_err(|why| format!("refused: {why}"))?;
-    if one.changes != eight.changes {
-        return Err("other bytes at eight threads".to_owned());
-    }
-    let repaired = with(image, &one.changes);
-    let again = codes(&check(&repaired, 2));
-    if !again.is_empty() {
-        return Err(format!("found afterwards: {again:?}"));
-    }
-    if has_peer { beside_fsck(image, &repaired, place) } else { Ok(()) }
-}
-
-/// fsck_ffs finds nothing in what we leave, and keeps no name that we lose.
-fn beside_fsck(image: &[u8], repaired: &[u8], place: &str) -> Result<(), String> {
-    let folder = folder(place);
-    let answer = peers::finds(repaired, &folder).unwrap().unwrap();
-    if !answer.is_clean() {
-        return Err(format!("fsck_ffs -fn asks: {:?}\n{}", answer.questions, answer.printed));
-    }
-    let path = folder.join("theirs.img");
-    fs::write(&path, image).unwrap();
-    for _ in 0..3 {
-        peers::fsck(&["-fy"], &path).unwrap();
-    }
-    let theirs = tree(&fs::read(&path).unwrap());
-    lost(&theirs, &tree(repaired))
-}
-
-/// Names that fsck_ffs keeps with their type and size and we do not. lost+found apart, and names of an inode that has further ones: which of them a misdirected write made
-/// cannot be known.
-fn lost(theirs: &BTreeMap<String, Node>, ours: &BTreeMap<String, Node>) -> Result<(), String> {
-    let last = |path: &str| path.rsplit_once('/').map(|(_, name)| name.to_owned());
-    let is_kept = |(path, node): &(&String, &Node)| {
-        let is_same = |own: &Node| {
-            own.kind == node.kind
-                && (node.kind != Kind::File || own.size >= node.size)
-                && own.inode == node.inode
-        };
-        let is_elsewhere = || ours.iter().any(|(other, own)| is_same(own) && last(other) == last(path));
-        ours.get(*path).is_some_and(is_same)
-            || node.links > 1 && is_elsewhere()
-            || path.starts_with("/lost+found")
-            || node.kind == Kind::Nothing
-            // A link without a target leads nowhere.
-            || node.kind == Kind::Link && node.size == 0
-    };
-    let lost: Vec<_> = theirs.iter().filter(|one| !is_kept(one)).map(|(path, _)| path.clone()).collect();
-    if lost.is_empty() { Ok(()) } else { Err(format!("lost what fsck_ffs keeps: {lost:?}")) }
-}
+use fsmend_testkit::ufs::judged::{judge, note, report};
+use fsmend_testkit::ufs::{Image, Maker, Shape, peers};
+use fsmend_ufs_check::rows;
+use fsmend_ufs_format::inode::mode;
+use fsmend_ufs_format::{ByteOrder, Version};
 
 fn bases() -> Vec<(Shape, Image)> {
     Shape::all().into_iter().map(|shape| (shape, Maker::filled(shape).finish())).collect()
@@ -95,20 +39,6 @@ fn seeds(usual: u64) -> Range<u64> {
     number(first)..number(end)
 }
 
-/// Notes a failure; keeps its image in the folder that `FSMEND_KEEP` names.
-fn note(failures: &mut Vec<String>, image: &[u8], failure: String) {
-    if let Some(folder) = std::env::var_os("FSMEND_KEEP") {
-        let name = format!("{}-{:?}.img", failures.len(), std::thread::current().name().unwrap_or("test"));
-        fs::write(std::path::Path::new(&folder).join(name.replace(['"', ' '], "")), image).unwrap();
-    }
-    failures.push(failure);
-}
-
-fn report(failures: &[String], tried: usize) {
-    assert!(tried > 0);
-    assert!(failures.is_empty(), "{} of {tried}:\n{}", failures.len(), failures.join("\n"));
-}
-
 #[test]
 fn every_field_is_mended() {
     let (mut failures, mut tried) = (Vec::new(), 0);
@@ -126,7 +56,7 @@ fn every_field_is_mended() {
                 spot.name.starts_with("inode") && spot.name.ends_with("+ 0") && mutation == Mutation::Ones;
             // It believes a wrong size of groups, and makes other files of what it finds by that.
             let is_believed = spot.name == "superblock + 188";
-            if let Err(why) = judge(&image.bytes, has_peer(&shape) && !is_held && !is_believed, "grid") {
+            if let Err(why) = judge(&image.bytes, None, has_peer(&shape) && !is_held && !is_believed) {
                 note(
                     &mut failures,
                     &image.bytes,
@@ -141,6 +71,24 @@ fn every_field_is_mended() {
     report(&failures, tried);
 }
 
+/// fsck_ffs clears device files with the number of no device: they cannot be opened.
+#[test]
+fn a_device_file_without_a_device_is_found() {
+    for shape in Shape::all() {
+        for device in [mode::CHARACTER, mode::BLOCK] {
+            let mut made = Maker::filled(shape);
+            made.special("/d/device", device | 0o600);
+            let mut image = made.finish();
+            assert_eq!(codes(&check(&image.bytes, 1)), [""; 0], "{shape:?}");
+            let none = if shape.version == Version::Ufs1 { u32::MAX.into() } else { u64::MAX };
+            image.amend("/d/device", |record| record.set_pointer(0, none));
+            let found = codes(&check(&image.bytes, 1));
+            assert!(found.contains(&rows::DEVICE_NONE.code), "{shape:?}: {found:?}");
+            assert_eq!(judge(&image.bytes, None, has_peer(&shape)), Ok(()), "{shape:?}");
+        }
+    }
+}
+
 #[test]
 fn structured_damage_is_mended() {
     let (mut failures, mut tried) = (Vec::new(), 0);
@@ -150,7 +98,7 @@ fn structured_damage_is_mended() {
                 let mut image = base.clone();
                 damage(&mut image, &mut SeededRandom::new(seed));
                 tried += 1;
-                if let Err(why) = judge(&image.bytes, has_peer(&shape), "structured") {
+                if let Err(why) = judge(&image.bytes, None, has_peer(&shape)) {
                     note(
                         &mut failures,
                         &image.bytes,
@@ -180,7 +128,7 @@ fn random_damage_is_mended() {
             }
             tried += 1;
             // What fsck_ffs makes of several damages at once is no measure.
-            if let Err(why) = judge(&image.bytes, false, "random") {
+            if let Err(why) = judge(&image.bytes, None, false) {
                 note(
                     &mut failures,
                     &image.bytes,
@@ -211,7 +159,7 @@ fn several_misdirected_writes_are_mended_at_once() {
             }
             tried += 1;
             // What fsck_ffs makes of several damages at once is no measure.
-            if let Err(why) = judge(&image.bytes, false, "several") {
+            if let Err(why) = judge(&image.bytes, None, false) {
                 note(
                     &mut failures,
                     &image.bytes,

@@ -42,12 +42,14 @@ pub struct RepairContext<'a, V> {
     pub lost: Findings,
     /// No unit before this one is free.
     pub(super) free_from: u64,
+    /// Whether an inode got copies of units that others claim as well.
+    pub(super) has_moved: bool,
 }
 
 impl<'a, V: Repairable> RepairContext<'a, V> {
     /// Nothing is mended yet.
     pub fn new(volume: V, overlay: &'a dyn WritableOverlay, input: Input) -> Self {
-        RepairContext { volume, overlay, input, lost: Findings::new(), free_from: 0 }
+        RepairContext { volume, overlay, input, lost: Findings::new(), free_from: 0, has_moved: false }
     }
 
     /// Takes a free unit; `None` when none is left.

@@ -10,6 +10,7 @@ use fsmend_device::Device;
 use super::context::{RepairContext, take_units};
 use super::passes::passes;
 use super::{Family, Repairable, Wrongs, read_record};
+use crate::claims::Claims;
 use crate::crosscheck::allocation::{InUse, Sum};
 use crate::crosscheck::links::{nameless, wrong_of_chunk};
 use crate::crosscheck::owners::GivenUp;
@@ -20,7 +21,7 @@ use crate::passes::Flow;
 use crate::pool::PoolConfig;
 use crate::repair::{Mended, RepairOverlay, WritableOverlay};
 use crate::scan::memory_plan::too_small;
-use crate::{Budget, Findings, Part, Problem, Refusal, Row};
+use crate::{Budget, Edit, Findings, Part, Problem, Refusal, Row};
 
 /// The name of the directory for what has lost its name.
 pub const LOST_FOUND: &[u8] = b"lost+found";
@@ -38,6 +39,11 @@ where
     for<'d> F::Volume<'d>: Repairable,
 {
     let overlay = RepairOverlay::new(device);
+    // What mends the contents of one file must not be written into a block that another one claims as well: that waits until each has its own.
+    let raw = family.volume(layout.clone(), device);
+    let (held, edits) = edits.into_iter().partition(|edit| is_contested(&raw, &input.claims, edit));
+    let mut held: Vec<Edit> = held;
+    drop(raw);
     overlay.lay(edits);
     let mut context = RepairContext::new(family.volume(layout.clone(), &overlay), &overlay, input);
     for repair in passes::<F::Volume<'_>>().iter().filter_map(|pass| pass.repair) {
@@ -45,6 +51,11 @@ where
         if repair(&mut context) == Flow::Stops {
             return Ok(Mended::default());
         }
+        // The next round looks at the copies, and mends what is in them.
+        if context.has_moved && !held.is_empty() {
+            break;
+        }
+        overlay.lay(std::mem::take(&mut held));
         let written = context.overlay.bytes_written();
         // What is written is held once more when it is handed on.
         if written > budget.free() / 2 {
@@ -61,11 +72,21 @@ where
     }
 }
 
+/// Whether an edit touches a unit that several claim.
+fn is_contested<V: Repairable>(volume: &V, claims: &Claims, edit: &Edit) -> bool {
+    let (start, len) = volume.unit_place(0);
+    let unit = |offset: u64| Some(offset.checked_sub(start)? / (len as u64).max(1));
+    let last = edit.offset.saturating_add((edit.bytes.len() as u64).saturating_sub(1));
+    let (Some(first), Some(last)) = (unit(edit.offset), unit(last)) else { return false };
+    (first..=last).any(|unit| claims.contested().get(unit))
+}
+
 /// Every owner but one gets a copy of a unit that several claim.
 pub fn owners<V: Repairable>(context: &mut RepairContext<'_, V>) -> Flow {
     let Some(contest) = context.input.contest.take() else { return Flow::GoesOn };
     let given_up = contest.given_up(&context.volume, &context.input.claims);
     for (inode, units) in given_up {
+        context.has_moved = true;
         let contested: Vec<u64> = units.units().collect();
         let Some(mut record) = read_record(&context.volume, inode) else { continue };
         context.overlay.mending(Some(Part::Inode(inode)));

@@ -284,7 +284,7 @@ pub trait Repairable: Checkable {
     /// Seals a record that was changed, e.g. with its checksum.
     fn seal(&self, inode: InodeNo, record: &mut [u8]);
 
-    /// Bytes of a claim unit, and where one lies.
+    /// Where a claim unit lies, and its bytes. Units follow each other without gaps.
     fn unit_place(&self, unit: u64) -> (u64, usize);
 
     /// Units that belong together: a run of units of a file never crosses a multiple of this.
@@ -372,7 +372,7 @@ pub fn judge_entry(inodes: &InodeTable, holder: InodeNo, target: InodeNo, said: 
         return EntryVerdict::LeadsNowhere;
     }
     let has_name = || inodes.directory(target).is_some_and(|fact| fact.parent.load(Relaxed) != 0);
-    if kind == Kind::Directory && has_name() {
+    if kind == Kind::Directory && (has_name() || inodes.prefers_other(target, holder)) {
         return EntryVerdict::SecondName;
     }
     if kind == said { EntryVerdict::Right } else { EntryVerdict::IsReally(kind) }

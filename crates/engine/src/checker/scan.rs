@@ -459,31 +459,46 @@ fn withdraw<V: Checkable>(
     }
 }
 
-/// Takes back what was counted for directories that hold a name of a directory with several: which name stays must not depend on which was seen first.
+/// Takes back what was counted for directories that hold a name of a directory with several: which name stays must not depend on which was seen first. The one
+/// in the directory that its own parent entry leads to does, if there is one.
 fn withdraw_contested<V: Checkable>(
     volume: &V,
     inodes: &InodeTable,
     certification: &DeferredCertification<'_>,
     suspects: &mut BTreeSet<InodeNo>,
 ) {
-    let contested: BTreeSet<InodeNo> = inodes.contested().into_iter().collect();
+    let mut contested: BTreeSet<InodeNo> = inodes.contested().into_iter().collect();
+    // Names in suspects were not counted yet.
+    for holder in suspects.iter().filter(|holder| inodes.kind(**holder) == Kind::Directory) {
+        let has_name = |inode: InodeNo| {
+            inodes.directory(inode).is_some_and(|fact| ![0, holder.0].contains(&fact.parent.load(Relaxed)))
+        };
+        volume.visit_entries(*holder, &has_name, &mut |target, _| {
+            contested.insert(target);
+        });
+    }
     if contested.is_empty() {
         return;
     }
-    let mut holders: BTreeMap<InodeNo, Vec<InodeNo>> = BTreeMap::new();
-    for fact in inodes.directories().iter().map(|fact| InodeNo(fact.inode)) {
-        volume.visit_entries(fact, &|inode| contested.contains(&inode), &mut |target, _| {
+    let (mut holders, mut preferred) = (BTreeSet::new(), BTreeMap::new());
+    for holder in inodes.directories().iter().map(|fact| InodeNo(fact.inode)) {
+        volume.visit_entries(holder, &|inode| contested.contains(&inode), &mut |target, _| {
             if contested.contains(&target) {
-                holders.entry(fact).or_default().push(target);
+                holders.insert(holder);
+                let says = inodes.directory(target).map(|fact| fact.parent_entry.load(Relaxed));
+                if says == Some(holder.0) {
+                    preferred.insert(target, holder);
+                }
             }
         });
     }
-    for holder in holders.into_keys() {
+    for holder in holders {
         withdraw(volume, certification, holder, suspects);
     }
     for fact in contested.iter().filter_map(|inode| inodes.directory(*inode)) {
         fact.parent.store(0, Relaxed);
     }
+    inodes.prefer(preferred);
 }
 
 fn inspect_directories<V: Checkable>(

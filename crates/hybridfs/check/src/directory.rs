@@ -117,6 +117,12 @@ fn read_map(fs: &HybridFs<'_>, inode: &Inode, searches: bool, read: &mut Read) {
     }
 }
 
+/// Whether a directory has names, or may have some where it cannot be read.
+pub(crate) fn holds_names(fs: &HybridFs<'_>, inode: &Inode) -> bool {
+    let read = read(fs, inode, false);
+    read.is_damaged || !read.entries.is_empty()
+}
+
 /// The inode of a directory as it will be.
 fn record(fs: &HybridFs<'_>, directory: InodeNo) -> Option<Inode> {
     judge(fs, directory, fs.record(directory).as_deref()).inode

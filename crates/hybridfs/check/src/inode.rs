@@ -15,8 +15,9 @@ use fsmend_hybridfs_format::{
 
 use crate::log::{Expected, Log, is_data};
 use crate::map::{Flaw, Leaves, Owner, Walked, walk};
+use crate::opening::InodeBlock;
 use crate::salvage::Relics;
-use crate::{HybridFs, rows};
+use crate::{HybridFs, directory, rows};
 
 /// A mark: the inode has no links, and is removed at the next mount.
 pub(crate) const ORPHAN: u8 = 1;
@@ -26,6 +27,8 @@ pub(crate) const DIRECTORY: u8 = 2;
 pub(crate) const KNOWN: u8 = 4;
 /// A mark: it is in use.
 pub(crate) const IN_USE: u8 = 8;
+/// Links of a directory without directories in it: its name, and `.`.
+const EMPTY_LINKS: u32 = 2;
 /// Slots of attributes in an inode at most.
 pub(crate) const SLOTS_MAX: u8 = 12;
 
@@ -132,13 +135,27 @@ fn judged(fs: &HybridFs<'_>, number: InodeNo, bytes: Option<&[u8]>, search: Sear
     let mut work = Work { search, log: fs.log(), number, inode, kind, judged };
     work.attributes();
     work.contents();
-    let Work { inode, kind, mut judged, .. } = work;
-    // A directory without links is empty, and no name may lead to it.
-    let kind = if inode.links == 0 && kind == Kind::Directory { Kind::Unknown } else { kind };
-    judged.summary.kind = Some(kind);
+    let Work { mut inode, mut kind, mut judged, .. } = work;
     judged.summary.links = u16::try_from(inode.links).unwrap_or(u16::MAX);
+    if kind == Kind::Directory && inode.links == 0 {
+        if is_removed(fs, &inode) {
+            // No name may lead to it.
+            kind = Kind::Unknown;
+        } else {
+            // The count is what is wrong, whatever names lead here: the links are counted anew.
+            (inode.links, judged.summary.links) = (EMPTY_LINKS, u16::MAX);
+        }
+    }
+    judged.summary.kind = Some(kind);
     judged.inode = Some(inode);
     judged
+}
+
+/// Whether a directory without links was removed and waits for the next mount: the IFILE says so as well, and it is empty.
+fn is_removed(fs: &HybridFs<'_>, inode: &Inode) -> bool {
+    let (number, per_block) = (width::low_u32(inode.number), fs.sb().inodes_per_block());
+    let is_marked = |(_, block): (usize, &InodeBlock)| block.is_orphan(number % per_block);
+    fs.state.block(u64::from(number / per_block)).is_some_and(is_marked) && !directory::holds_names(fs, inode)
 }
 
 pub(crate) fn goes_with(kind: Kind, format: Format) -> bool {

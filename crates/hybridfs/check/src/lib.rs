@@ -42,7 +42,7 @@ use fsmend_base::{InodeNo, width};
 use fsmend_device::{Device, Request};
 use fsmend_engine::checker::{Checkable, Contents, CopyRows, Family, InodeSummary, Wrongs};
 use fsmend_engine::crosscheck::allocation::Sum;
-use fsmend_engine::crosscheck::links::{LinkRows, LinkRules};
+use fsmend_engine::crosscheck::links::{LinkRows, LinkRules, WrongCount};
 use fsmend_engine::crosscheck::owners::OwnerRows;
 use fsmend_engine::crosscheck::tree::{Rows, TreeRows};
 use fsmend_engine::format::Volume;
@@ -366,6 +366,14 @@ impl LinkRules for HybridFs<'_> {
     fn is_worthless(&self, inode: InodeNo) -> bool {
         let judged = inode::judge(self, inode, self.record(inode).as_deref());
         judged.inode.is_none_or(|inode| inode.size == 0 && inode.attribute_slots == 0)
+    }
+
+    fn stored(&self, wrong: &WrongCount) -> u16 {
+        let number = u64::from(wrong.inode.0);
+        let record = self.record(wrong.inode);
+        let inode = record
+            .and_then(|bytes| fsmend_hybridfs_format::Inode::parse(&bytes, number, &self.sb().uuid).ok());
+        inode.map_or(wrong.stored, |inode| u16::try_from(inode.links).unwrap_or(u16::MAX))
     }
 }
 

@@ -6,7 +6,10 @@
 
 pub mod checked;
 pub mod damage;
+pub mod disaster;
 mod image;
+pub mod judged;
+pub mod lived_in;
 pub mod make;
 mod makefs;
 pub mod peers;

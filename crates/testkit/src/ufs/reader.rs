@@ -35,9 +35,28 @@ pub struct Node {
     pub links: u16,
     /// What a file or a link contains; holes as zeroes, blocks outside of the image not at all.
     pub contents: BTreeMap<u64, Vec<u8>>,
+    /// Where it stands, as byte offset and length: its record and its indirect blocks.
+    pub record: Vec<(usize, usize)>,
+    /// Where its blocks of contents start.
+    pub blocks: Vec<usize>,
+    /// Where the chunk with its name starts; 0 for the root.
+    pub chunk: usize,
+}
+
+/// What the map of an inode leads to.
+#[derive(Default)]
+struct Gathered {
+    contents: BTreeMap<u64, Vec<u8>>,
+    indirect: Vec<(usize, usize)>,
+    blocks: Vec<usize>,
 }
 
 impl Node {
+    /// The parts of the contents that are not zeroes.
+    pub fn bytes_that_count(&self) -> Vec<(&u64, &Vec<u8>)> {
+        self.contents.iter().filter(|(_, part)| part.iter().any(|byte| *byte != 0)).collect()
+    }
+
     /// The contents in one piece, holes filled with zeroes.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.size as usize];
@@ -72,9 +91,9 @@ pub fn tree(image: &[u8]) -> BTreeMap<String, Node> {
     let mut waiting = vec![(String::new(), 2)];
     found.insert("/".to_owned(), reader.node(2));
     while let Some((path, directory)) = waiting.pop() {
-        for (name, inode) in reader.entries(directory) {
+        for (name, inode, chunk) in reader.entries(directory) {
             let path = format!("{path}/{}", String::from_utf8_lossy(&name));
-            let node = reader.node(inode);
+            let node = Node { chunk, ..reader.node(inode) };
             if node.kind == Kind::Directory && seen.insert(inode) {
                 waiting.push((path.clone(), inode));
             }
@@ -133,8 +152,18 @@ impl<'i> Reader<'i> {
     }
 
     fn node(&self, inode: u32) -> Node {
-        let mut node = Node { inode, kind: Kind::Nothing, size: 0, links: 0, contents: BTreeMap::new() };
+        let mut node = Node {
+            inode,
+            kind: Kind::Nothing,
+            size: 0,
+            links: 0,
+            contents: BTreeMap::new(),
+            record: Vec::new(),
+            blocks: Vec::new(),
+            chunk: 0,
+        };
         let Some(at) = self.record(inode) else { return node };
+        node.record.push((at, if self.is_second { 256 } else { 128 }));
         node.kind = match self.number(at, 2) >> 12 {
             4 => Kind::Directory,
             8 => Kind::File,
@@ -149,34 +178,30 @@ impl<'i> Reader<'i> {
             let target = self.image.get(from..from + node.size as usize).unwrap_or_default();
             node.contents.insert(0, target.to_vec());
         } else if matches!(node.kind, Kind::File | Kind::Link | Kind::Directory) {
-            node.contents = self.contents(at, node.size);
+            let gathered = self.contents(at, node.size);
+            (node.contents, node.blocks) = (gathered.contents, gathered.blocks);
+            node.record.extend(gathered.indirect);
         }
         node
     }
 
-    fn contents(&self, record: usize, size: u64) -> BTreeMap<u64, Vec<u8>> {
-        let mut contents = BTreeMap::new();
+    fn contents(&self, record: usize, size: u64) -> Gathered {
+        let mut gathered = Gathered::default();
         let width = if self.is_second { 8 } else { 4 };
         let first = record + if self.is_second { 112 } else { 40 };
         let mut index = 0;
         for slot in 0..15 {
             let pointer = self.number(first + slot * width, width);
             let level = slot.saturating_sub(11);
-            self.gather((pointer, level), &mut index, size, &mut contents);
+            self.gather((pointer, level), &mut index, size, &mut gathered);
         }
-        contents
+        gathered
     }
 
-    fn gather(
-        &self,
-        (pointer, level): (u64, usize),
-        index: &mut u64,
-        size: u64,
-        contents: &mut BTreeMap<u64, Vec<u8>>,
-    ) {
+    fn gather(&self, (pointer, level): (u64, usize), index: &mut u64, size: u64, gathered: &mut Gathered) {
         let width = if self.is_second { 8 } else { 4 };
         let pointers = self.block / width as u64;
-        if index.saturating_mul(self.block) >= size || contents.len() > BLOCKS_MAX {
+        if index.saturating_mul(self.block) >= size || gathered.contents.len() > BLOCKS_MAX {
             return;
         }
         let place = pointer.saturating_mul(self.fragment) as usize;
@@ -185,23 +210,26 @@ impl<'i> Reader<'i> {
         } else if level == 0 {
             let length = self.block.min(size - *index * self.block) as usize;
             let part = self.image.get(place..place + length).unwrap_or_default();
-            contents.insert(*index * self.block, part.to_vec());
+            gathered.contents.insert(*index * self.block, part.to_vec());
+            gathered.blocks.push(place);
             *index += 1;
         } else {
+            gathered.indirect.push((place, self.block as usize));
             for slot in 0..pointers as usize {
                 let below = self.number(place + slot * width, width);
-                self.gather((below, level - 1), index, size, contents);
+                self.gather((below, level - 1), index, size, gathered);
             }
         }
     }
 
-    /// The names of a directory, without `.` and `..`.
-    fn entries(&self, directory: u32) -> Vec<(Vec<u8>, u32)> {
+    /// The names of a directory, without `.` and `..`, with the inodes that they lead to and the places of their chunks.
+    fn entries(&self, directory: u32) -> Vec<(Vec<u8>, u32, usize)> {
         let mut entries = Vec::new();
         let Some(record) = self.record(directory) else { return entries };
         let size = self.number(record + if self.is_second { 16 } else { 8 }, 8);
-        for part in self.contents(record, size).values() {
-            for chunk in part.chunks(512) {
+        let gathered = self.contents(record, size);
+        for (part, block) in gathered.contents.values().zip(gathered.blocks) {
+            for (number, chunk) in part.chunks(512).enumerate() {
                 let mut at = 0;
                 while let Some(entry) = chunk.get(at..).filter(|rest| rest.len() >= 8) {
                     let one = Reader { image: entry, ..*self };
@@ -213,7 +241,7 @@ impl<'i> Reader<'i> {
                         && name != b"."
                         && name != b".."
                     {
-                        entries.push((name.to_vec(), inode as u32));
+                        entries.push((name.to_vec(), inode as u32, block + number * 512));
                     }
                     at += length;
                 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The blocks that an inode leads to: a walk over its map.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsmend_base::width;
-use fsmend_ufs_format::geometry::DIRECT;
-use fsmend_ufs_format::inode::{INDIRECT, Inode, indirect_range};
+use fsmend_ufs_format::geometry::{DIRECT, Geometry};
+use fsmend_ufs_format::inode::{INDIRECT, Inode, Path, indirect_range};
 use fsmend_ufs_format::snapshot;
 
 use crate::UfsFs;
@@ -68,11 +68,25 @@ pub trait Visit {
     }
 }
 
+/// Pointers in indirect blocks that a repair changes: by block, its first fragment, and by the index in it.
+pub type Patches = BTreeMap<u64, BTreeMap<u64, u64>>;
+
 /// Walks over the map of `inode` for a file of `size` bytes. False if the visitor stopped it.
 ///
 /// Pointers behind the size are visited as well, with a whole block each; blocks behind indirect pointers there are not read. No indirect block is walked twice: a map that
 /// leads back to itself would have more blocks than any device.
 pub fn walk<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>, size: u64, visit: &mut impl Visit) -> bool {
+    walk_patched(fs, inode, size, &Patches::new(), visit)
+}
+
+/// The same, with indirect blocks as they will be.
+pub fn walk_patched<B: AsRef<[u8]>>(
+    fs: &UfsFs<'_>,
+    inode: &Inode<B>,
+    size: u64,
+    patches: &Patches,
+    visit: &mut impl Visit,
+) -> bool {
     let geometry = fs.geometry();
     let blocks = geometry.block_count(size);
     for index in 0..DIRECT {
@@ -88,7 +102,7 @@ pub fn walk<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>, size: u64, visit: 
             return false;
         }
     }
-    let mut walk = Walk { fs, blocks, met: BTreeSet::new(), visit };
+    let mut walk = Walk { fs, blocks, patches, met: BTreeSet::new(), visit };
     (1..=INDIRECT).all(|level| {
         let slot = width::index(DIRECT) + level - 1;
         let (first, _) = indirect_range(level, geometry.pointers);
@@ -99,6 +113,7 @@ pub fn walk<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>, size: u64, visit: 
 struct Walk<'w, 'd, V> {
     fs: &'w UfsFs<'d>,
     blocks: u64,
+    patches: &'w Patches,
     /// Indirect blocks that were walked.
     met: BTreeSet<u64>,
     visit: &'w mut V,
@@ -132,12 +147,10 @@ impl<V: Visit> Walk<'_, '_, V> {
         let below = geometry.pointers.saturating_pow(power(level.saturating_sub(1)));
         self.visit.block(bytes.as_deref());
         let Some(bytes) = bytes else { return true };
-        let size = geometry.version.pointer_size();
+        let (size, patches) = (geometry.version.pointer_size(), self.patches.get(&fragment));
         for (index, stored) in bytes.chunks_exact(size).enumerate() {
-            let to = match geometry.version {
-                fsmend_ufs_format::Version::Ufs1 => geometry.order.u32(stored, 0).into(),
-                fsmend_ufs_format::Version::Ufs2 => geometry.order.u64(stored, 0),
-            };
+            let patched = patches.and_then(|patches| patches.get(&(index as u64)).copied());
+            let to = patched.unwrap_or_else(|| pointer_in(geometry, stored));
             if to == 0 {
                 continue;
             }
@@ -157,6 +170,44 @@ impl<V: Visit> Walk<'_, '_, V> {
     }
 }
 
+/// A pointer at the start of these bytes.
+fn pointer_in(geometry: &Geometry, stored: &[u8]) -> u64 {
+    match geometry.version {
+        fsmend_ufs_format::Version::Ufs1 => geometry.order.u32(stored, 0).into(),
+        fsmend_ufs_format::Version::Ufs2 => geometry.order.u64(stored, 0),
+    }
+}
+
+/// Where the pointer to block `index` of a file stands; `None` where an indirect block on the way is missing.
+pub fn slot_of<B: AsRef<[u8]>>(
+    fs: &UfsFs<'_>,
+    inode: &Inode<B>,
+    index: u64,
+    patches: &Patches,
+) -> Option<Slot> {
+    let geometry = fs.geometry();
+    let path = Path::to(index, geometry.pointers)?;
+    let mut slot = Slot::Inode(path.pointer(index));
+    for level in path.indices.iter().take(path.levels) {
+        let block = match slot {
+            Slot::Inode(slot) => inode.pointer(slot),
+            Slot::Block(block, index) => match patches.get(&block).and_then(|patches| patches.get(&index)) {
+                Some(patched) => *patched,
+                None => {
+                    let size = geometry.version.pointer_size();
+                    let bytes = fs.read(block, width::index(geometry.block_size))?;
+                    pointer_in(geometry, bytes.chunks_exact(size).nth(width::index(index))?)
+                }
+            },
+        };
+        if !geometry.may_be_data(block, geometry.fragments) {
+            return None;
+        }
+        slot = Slot::Block(block, *level);
+    }
+    Some(slot)
+}
+
 /// Whether a pointer stands for a block that is not there: only snapshots have such.
 #[inline]
 pub fn is_mark(is_snapshot: bool, fragment: u64) -> bool {
@@ -166,6 +217,15 @@ pub fn is_mark(is_snapshot: bool, fragment: u64) -> bool {
 /// Runs of fragments that hold a file's contents, in order: number of the block of the file, first fragment, bytes that belong to the file. Ends at
 /// the first pointer that cannot be right. For directories, links, attributes: what is read as a whole.
 pub fn contents<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>) -> Vec<(u64, u64, usize)> {
+    contents_patched(fs, inode, &Patches::new())
+}
+
+/// The same, with indirect blocks as they will be.
+pub fn contents_patched<B: AsRef<[u8]>>(
+    fs: &UfsFs<'_>,
+    inode: &Inode<B>,
+    patches: &Patches,
+) -> Vec<(u64, u64, usize)> {
     struct Gather<'f, 'd> {
         fs: &'f UfsFs<'d>,
         size: u64,
@@ -190,7 +250,7 @@ pub fn contents<B: AsRef<[u8]>>(fs: &UfsFs<'_>, inode: &Inode<B>) -> Vec<(u64, u
         }
     }
     let mut gather = Gather { fs, size: inode.size(), runs: Vec::new() };
-    walk(fs, inode, inode.size(), &mut gather);
+    walk_patched(fs, inode, inode.size(), patches, &mut gather);
     gather.runs
 }
 

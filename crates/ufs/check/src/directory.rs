@@ -17,7 +17,7 @@ use fsmend_ufs_format::directory::{
 use fsmend_ufs_format::geometry::{self, DIRECT};
 use fsmend_ufs_format::inode::Inode;
 
-use crate::blocks::contents;
+use crate::blocks::{contents, contents_patched};
 use crate::{UfsFs, rows};
 
 /// The kind that an entry says; `Unknown` for numbers without one.
@@ -52,11 +52,11 @@ impl UfsFs<'_> {
     /// Calls `visit` with place and bytes of each chunk of a directory, in order, until it returns false. A chunk that cannot be read comes as `None`.
     pub(crate) fn each_chunk(&self, inode: InodeNo, mut visit: impl FnMut(u64, Option<&[u8]>) -> bool) {
         let geometry = self.geometry();
-        let Some(record) = self.record(inode) else { return };
+        let Some((record, patches)) = self.mended(inode) else { return };
         if record.file_type() != fsmend_ufs_format::inode::mode::DIRECTORY {
             return;
         }
-        for (_, fragment, len) in contents(self, &record) {
+        for (_, fragment, len) in contents_patched(self, &record, &patches) {
             let place = geometry.place(fragment);
             let len = len.next_multiple_of(CHUNK);
             let bytes = self.read(fragment, len);

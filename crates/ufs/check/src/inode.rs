@@ -45,6 +45,15 @@ pub(crate) fn used_slots<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) 
     }
 }
 
+/// Whether it is a device file whose number stands for no device.
+pub(crate) fn has_no_device<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) -> bool {
+    let none = match geometry.version {
+        Version::Ufs1 => u32::MAX.into(),
+        Version::Ufs2 => u64::MAX,
+    };
+    matches!(inode.file_type(), mode::CHARACTER | mode::BLOCK) && inode.pointer(0) == none
+}
+
 /// Largest size that an inode of its type may have.
 pub(crate) fn size_max<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) -> u64 {
     match inode.file_type() {
@@ -100,6 +109,7 @@ fn summarize_shape<const SIZE: usize>(
         geometry,
         is_snapshot: is_snapshot(inode),
         last: 0,
+        blocks: 0,
         units: &mut summary.units,
         fragments: 0,
         is_read: true,
@@ -122,7 +132,7 @@ fn summarize_shape<const SIZE: usize>(
             return false;
         }
         if is_directory {
-            if !has_no_holes(geometry, inode) {
+            if !has_no_holes(geometry, inode) || blocks > DIRECT && claims.blocks != blocks {
                 return false;
             }
             fs.note_depth(number, inode.depth());
@@ -132,7 +142,7 @@ fn summarize_shape<const SIZE: usize>(
         if !inode.ends_before(used) {
             return false;
         }
-        if kind == Kind::Symlink && inode.size() == 0 {
+        if kind == Kind::Symlink && inode.size() == 0 || has_no_device(geometry, inode) {
             return false;
         }
     }
@@ -168,7 +178,7 @@ pub(crate) fn is_free<B: AsRef<[u8]>>(inode: &Inode<B>) -> bool {
     inode.size() == 0 && inode.ends_before(0)
 }
 
-/// Whether the pointers of a directory in the inode have no hole before the last block. (Behind them, the number of blocks tells.)
+/// Whether the pointers of a directory in the inode have no hole before the last block. (Behind them, the blocks are counted.)
 fn has_no_holes<B: AsRef<[u8]>>(geometry: &Geometry, inode: &Inode<B>) -> bool {
     let blocks = geometry.block_count(inode.size());
     (0..blocks.min(DIRECT)).all(|index| inode.pointer(width::index(index)) != 0)
@@ -180,6 +190,8 @@ struct Claims<'c> {
     is_snapshot: bool,
     /// One more than the number of the last block of the file that is there.
     last: u64,
+    /// Blocks behind indirect ones and before them that are there; not counted for files without indirect blocks.
+    blocks: u64,
     units: &'c mut Vec<(u64, u64)>,
     fragments: u64,
     /// Whether all indirect blocks could be read.
@@ -227,6 +239,7 @@ impl Visit for Claims<'_> {
         }
         if let Role::Data(index) = role {
             self.last = index + 1;
+            self.blocks += 1;
         }
         if is_mark(self.is_snapshot, fragment) {
             return Next::Over;

@@ -15,8 +15,10 @@ use fsmend_ufs_format::inode::{INDIRECT, Inode, mode};
 use fsmend_ufs_format::superblock::Hashes;
 use fsmend_ufs_format::{SECTOR, Version, directory};
 
-use crate::blocks::{Role, Slot, walk};
-use crate::inode::{has_map, is_free, is_snapshot, kind_of, size_max, stored_links, used_slots};
+use crate::blocks::{Patches, Role, Slot, contents_patched, slot_of, walk_patched};
+use crate::inode::{
+    has_map, has_no_device, is_free, is_snapshot, kind_of, size_max, stored_links, used_slots,
+};
 use crate::survey::{Settle, Survey};
 use crate::{UfsFs, attributes, rows};
 
@@ -24,6 +26,8 @@ use crate::{UfsFs, attributes, rows};
 pub struct Inspection {
     /// The record as it will be.
     pub record: Vec<u8>,
+    /// What its indirect blocks will have.
+    pub patches: Patches,
     /// What it leaves in the facts.
     pub summary: InodeSummary,
 }
@@ -39,7 +43,7 @@ pub fn inspect(fs: &UfsFs<'_>, number: InodeNo, bytes: &[u8], findings: &mut Fin
         findings: findings.fresh(),
         units: Vec::new(),
         fragments: 0,
-        blocks: BTreeMap::new(),
+        blocks: Patches::new(),
         is_quiet: false,
     };
     let keeps = subject.judge();
@@ -61,13 +65,12 @@ pub fn inspect(fs: &UfsFs<'_>, number: InodeNo, bytes: &[u8], findings: &mut Fin
             subject.findings.edit(Layer::Record, place, subject.record.bytes());
         }
     }
-    if keeps {
-        for (fragment, pointers) in std::mem::take(&mut subject.blocks) {
-            subject.edit_block(fragment, &pointers);
-        }
+    let patches = std::mem::take(&mut subject.blocks);
+    for (fragment, pointers) in &patches {
+        subject.edit_block(*fragment, pointers);
     }
     findings.merge(subject.findings);
-    Inspection { record: subject.record.into_bytes(), summary }
+    Inspection { record: subject.record.into_bytes(), patches, summary }
 }
 
 /// An inode under inspection.
@@ -78,8 +81,7 @@ struct Subject<'s, 'd> {
     findings: Findings,
     units: Vec<(u64, u64)>,
     fragments: u64,
-    /// Pointers in indirect blocks that become 0: by block, the indices.
-    blocks: BTreeMap<u64, Vec<u64>>,
+    blocks: Patches,
     is_quiet: bool,
 }
 
@@ -166,6 +168,10 @@ impl Subject<'_, '_> {
             self.raise(self.problem(&rows::LINK_EMPTY));
             return false;
         }
+        if has_no_device(geometry, &self.record) {
+            self.raise(self.problem(&rows::DEVICE_NONE));
+            return false;
+        }
         if !is_link && size != 0 {
             self.raise(self.problem(&rows::SPECIAL_SIZE).stored(size));
             self.record.set_size(0);
@@ -235,7 +241,7 @@ impl Subject<'_, '_> {
             strays: Vec::new(),
             unreadable: Vec::new(),
         };
-        walk(self.fs, record, size, &mut survey);
+        walk_patched(self.fs, record, size, &self.blocks, &mut survey);
         survey
     }
 
@@ -334,7 +340,7 @@ impl Subject<'_, '_> {
             fragments: 0,
         };
         let record = self.record.clone();
-        walk(self.fs, &record, size, &mut claims);
+        walk_patched(self.fs, &record, size, &self.blocks, &mut claims);
         if !claims.strays.is_empty() {
             let count = claims.strays.len() as u64;
             let problem = self.problem(&rows::POINTER_STRAY).detail("count", count);
@@ -349,19 +355,28 @@ impl Subject<'_, '_> {
 
     /// Makes a pointer a hole.
     fn remove(&mut self, slot: Slot) {
+        self.put(slot, 0);
+    }
+
+    fn put(&mut self, slot: Slot, to: u64) {
         match slot {
-            Slot::Inode(slot) => self.record.set_pointer(slot, 0),
-            Slot::Block(fragment, index) => self.blocks.entry(fragment).or_default().push(index),
+            Slot::Inode(slot) => self.record.set_pointer(slot, to),
+            Slot::Block(fragment, index) => {
+                self.blocks.entry(fragment).or_default().insert(index, to);
+            }
         }
     }
 
-    fn edit_block(&mut self, fragment: u64, indices: &[u64]) {
+    fn edit_block(&mut self, fragment: u64, pointers: &BTreeMap<u64, u64>) {
         let geometry = self.fs.geometry();
         let Some(mut bytes) = self.fs.read(fragment, width::index(geometry.block_size)) else { return };
         let size = geometry.version.pointer_size();
-        for index in indices {
+        for (index, to) in pointers {
             if let Some(pointer) = bytes.chunks_exact_mut(size).nth(width::index(*index)) {
-                pointer.fill(0);
+                match geometry.version {
+                    Version::Ufs1 => geometry.order.put_u32(pointer, 0, width::low_u32(*to)),
+                    Version::Ufs2 => geometry.order.put_u64(pointer, 0, *to),
+                }
             }
         }
         self.findings.edit(Layer::Block, geometry.place(fragment), &bytes);
@@ -379,71 +394,55 @@ impl Subject<'_, '_> {
             self.record.set_size(rounded);
         }
         let blocks = geometry.block_count(self.record.size());
-        let holes: Vec<u64> =
-            (0..blocks.min(DIRECT)).filter(|index| self.record.pointer(width::index(*index)) == 0).collect();
-        if !holes.is_empty() {
-            let problem = self.problem(&rows::DIRECTORY_HOLE).detail("count", holes.len() as u64);
+        let present = contents_patched(self.fs, &self.record, &self.blocks);
+        let missing = blocks.saturating_sub(present.len() as u64);
+        if missing != 0 {
+            let problem = self.problem(&rows::DIRECTORY_HOLE).detail("count", missing);
             self.raise(problem);
-            self.close_holes(blocks);
+            let (moves, size) = self.without_holes(&present);
+            moves.into_iter().for_each(|(slot, fragment)| self.put(slot, fragment));
+            self.shorten(size);
         }
         if self.record.size() == 0 || self.record.pointer(0) == 0 {
             self.raise(self.problem(&rows::DIRECTORY_EMPTY));
             return false;
         }
-        if blocks > DIRECT && holes.is_empty() {
-            self.indirect_holes(blocks);
-        }
         true
     }
 
-    /// Moves the direct pointers of a directory together. What lies behind them, in indirect blocks, is given up only if the inode's own pointers have holes.
-    fn close_holes(&mut self, blocks: u64) {
-        let geometry = self.fs.geometry();
-        let size = self.record.size();
-        let kept: Vec<(u64, u64)> = (0..blocks.min(DIRECT))
-            .map(|index| (index, self.record.pointer(width::index(index))))
-            .filter(|(_, fragment)| *fragment != 0)
+    /// Pointers that fill the holes of a directory with the blocks at its end, of which the last one stays last, and the size that it has then. Where indirect blocks are
+    /// missing on the way, the directory ends with the blocks that are left before the first hole.
+    fn without_holes(&self, present: &[(u64, u64, usize)]) -> (Vec<(Slot, u64)>, u64) {
+        let block = self.fs.geometry().block_size;
+        let Some((last, before)) = present.split_last() else { return (Vec::new(), 0) };
+        let end = before.len() as u64;
+        let there: BTreeSet<u64> = before.iter().map(|(index, ..)| *index).collect();
+        let holes = (0..end).filter(|index| !there.contains(index));
+        let movers = before.iter().filter(|(index, ..)| *index >= end).map(|(_, fragment, _)| *fragment);
+        let slot = |index: u64| slot_of(self.fs, &self.record, index, &self.blocks);
+        let moves: Option<Vec<(Slot, u64)>> = holes
+            .zip(movers)
+            .chain([(end, last.1)])
+            .map(|(index, fragment)| Some((slot(index)?, fragment)))
             .collect();
-        let last = kept.last().map_or(0, |(index, _)| {
-            let rest = size.saturating_sub(index * geometry.block_size);
-            rest.min(geometry.block_size)
-        });
-        let new_size = (kept.len() as u64).saturating_sub(1) * geometry.block_size + last;
-        for slot in 0..width::index(DIRECT) {
-            self.record.set_pointer(slot, kept.get(slot).map_or(0, |(_, fragment)| *fragment));
+        match moves {
+            Some(moves) => (moves, end * block + last.2 as u64),
+            None => {
+                let whole = present.iter().zip(0..).take_while(|((index, ..), number)| index == number);
+                (Vec::new(), whole.count() as u64 * block)
+            }
         }
-        for slot in width::index(DIRECT)..width::index(DIRECT) + INDIRECT {
-            self.record.set_pointer(slot, 0);
-        }
-        self.record.set_size(if kept.is_empty() { 0 } else { new_size });
-        // What it claims is worked out anew.
-        self.units.clear();
-        self.fragments = 0;
-        self.blocks.clear();
-        self.is_quiet = true;
-        let survey = self.survey(self.record.size());
-        self.take_out(&survey, self.record.size());
-        self.is_quiet = false;
     }
 
-    /// A hole behind the direct pointers ends the directory.
-    fn indirect_holes(&mut self, blocks: u64) {
-        let geometry = self.fs.geometry();
-        let runs = crate::blocks::contents(self.fs, &self.record);
-        let there = runs.iter().zip(0..).take_while(|((index, _, _), number)| index == number).count() as u64;
-        if there < blocks {
-            let problem = self.problem(&rows::DIRECTORY_HOLE).detail("count", blocks - there);
-            self.raise(problem);
-            let size = there * geometry.block_size;
-            self.record.set_size(size);
-            self.units.clear();
-            self.fragments = 0;
-            self.blocks.clear();
-            self.is_quiet = true;
-            let survey = self.survey(size);
-            self.take_out(&survey, size);
-            self.is_quiet = false;
-        }
+    /// Sets the size of a directory that lost blocks. What it claims is worked out anew.
+    fn shorten(&mut self, size: u64) {
+        self.record.set_size(size);
+        self.units.clear();
+        self.fragments = 0;
+        self.is_quiet = true;
+        let survey = self.survey(size);
+        self.take_out(&survey, size);
+        self.is_quiet = false;
     }
 
     fn attributes(&mut self) {

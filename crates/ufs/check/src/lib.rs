@@ -125,13 +125,20 @@ impl UfsFs<'_> {
 
     /// The record of an inode as it will be; `None` where it cannot be read.
     fn record(&self, inode: InodeNo) -> Option<Inode<Vec<u8>>> {
+        self.mended(inode).map(|(record, _)| record)
+    }
+
+    /// The same, with what will be different in its indirect blocks.
+    fn mended(&self, inode: InodeNo) -> Option<(Inode<Vec<u8>>, blocks::Patches)> {
         let bytes = fsmend_engine::checker::read_record(self, inode)?;
         let mut summary = InodeSummary::default();
-        let bytes = match self.summarize(inode, &bytes, &mut summary) {
-            true => bytes,
-            false => inspection::inspect(self, inode, &bytes, &mut Findings::new()).record,
+        let (bytes, patches) = if self.summarize(inode, &bytes, &mut summary) {
+            (bytes, blocks::Patches::new())
+        } else {
+            let inspected = inspection::inspect(self, inode, &bytes, &mut Findings::new());
+            (inspected.record, inspected.patches)
         };
-        Some(Inode::new(bytes, self.geometry().order, self.geometry().version))
+        Some((Inode::new(bytes, self.geometry().order, self.geometry().version), patches))
     }
 }
 

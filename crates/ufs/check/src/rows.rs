@@ -241,6 +241,15 @@ fsmend_engine::problem_rows! {
         loss: nothing,
         peers: [], messages: ["BAD SPECIAL-FILE SIZE"],
     }
+    /// `ufs.inode.device-none`.
+    DEVICE_NONE = "ufs.inode.device-none" {
+        severity: Minor, evidence: Local, preen: false,
+        message: "device {inode} has no device number",
+        meaning: "The number stands for no device: the device file cannot be opened.",
+        repair: "The inode is cleared. The names that lead to it are removed.",
+        loss: "The device file. It has no contents.",
+        peers: [], messages: ["BAD SPECIAL-FILE RDEV"],
+    }
     /// `ufs.inode.pointer-bad`.
     POINTER_BAD = "ufs.inode.pointer-bad" {
         severity: Major, evidence: Local, preen: false,
@@ -399,7 +408,7 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "directory {inode} has a hole of {count:block:blocks}",
         meaning: "A directory must not have holes. A block pointer was lost.",
-        repair: "The blocks after the hole are moved down. After the twelfth block the directory is truncated at the hole.",
+        repair: "The last blocks of the directory are moved into the hole. The directory becomes shorter.",
         loss: "The names in the missing blocks. Their files are reconnected to lost+found.",
         peers: [], messages: ["CONTAINS EMPTY BLOCKS"],
     }
