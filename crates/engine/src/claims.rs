@@ -15,18 +15,26 @@ use crate::origins::{Noted, Origin, Origins};
 
 /// Few: where every group has metadata of its own (no flexible groups), each touches a page.
 const WORDS_PER_PAGE: usize = 64;
+/// In a map of which most will be touched: pages of 32 KiB, as the system gives memory to the allocator page by page of what it is asked for, which was a twentieth of a
+/// check of many extents.
+const WORDS_PER_DENSE_PAGE: usize = 4096;
+/// Units of which claims are kept in one page.
+pub const PAGE_UNITS: u64 = 64 * WORDS_PER_DENSE_PAGE as u64;
 /// So many untouched pages on each side are looked at when clear bits are asked for.
 const PAGES_AROUND: usize = 8;
-const BITS_PER_PAGE: u64 = WORDS_PER_PAGE as u64 * 64;
-/// Memory of a page, with what the allocator adds.
-const PAGE_BYTES: u64 = WORDS_PER_PAGE as u64 * 8 + 16;
+/// What the allocator adds to a page.
+const PAGE_BYTES_MORE: u64 = 16;
 
-type Page = Box<[AtomicU64; WORDS_PER_PAGE]>;
+type Page = Box<[AtomicU64]>;
 
 /// A bitmap that many threads set at once.
 pub struct SharedBitmap {
     pages: Vec<OnceLock<Page>>,
     len: u64,
+    /// Words in a page: 1 shifted left so many times.
+    page_shift: u32,
+    /// Whether one thread alone sets bits. Then that takes no atomic operation, of which each costs as much as twenty additions.
+    is_alone: bool,
     /// Pages are charged to it as they are allocated.
     budget: Option<Arc<Budget>>,
 }
@@ -34,27 +42,46 @@ pub struct SharedBitmap {
 impl SharedBitmap {
     /// `len` clear bits.
     pub fn new(len: u64) -> Self {
-        let pages = usize::try_from(len.div_ceil(BITS_PER_PAGE)).unwrap_or(usize::MAX);
-        SharedBitmap { pages: std::iter::repeat_with(OnceLock::new).take(pages).collect(), len, budget: None }
+        SharedBitmap::in_pages(len, WORDS_PER_PAGE)
+    }
+
+    /// `len` clear bits, in pages of so many words, which are a power of two.
+    fn in_pages(len: u64, words: usize) -> Self {
+        let page_shift = words.trailing_zeros();
+        let pages = usize::try_from(len.div_ceil(64 << page_shift)).unwrap_or(usize::MAX);
+        let pages = std::iter::repeat_with(OnceLock::new).take(pages).collect();
+        SharedBitmap { pages, len, page_shift, is_alone: false, budget: None }
     }
 
     /// `len` clear bits; what they take is charged to `budget`, now and as pages are touched.
     pub fn within(budget: &Arc<Budget>, len: u64) -> Self {
-        budget.charge(Self::index_bytes(len));
-        let mut bitmap = SharedBitmap::new(len);
-        bitmap.budget = Some(Arc::clone(budget));
-        bitmap
+        SharedBitmap::new(len).charged_to(budget)
+    }
+
+    fn charged_to(mut self, budget: &Arc<Budget>) -> Self {
+        budget.charge(self.bytes_held());
+        self.budget = Some(Arc::clone(budget));
+        self
     }
 
     /// Memory for `len` bits of which none has been touched.
     pub fn index_bytes(len: u64) -> u64 {
-        len.div_ceil(BITS_PER_PAGE).saturating_mul(size_of::<OnceLock<Page>>() as u64)
+        index_bytes(len, WORDS_PER_PAGE)
     }
 
     /// Memory that the bitmap holds now.
     pub fn bytes_held(&self) -> u64 {
-        let pages = self.pages.iter().filter(|page| page.get().is_some()).count();
-        Self::index_bytes(self.len) + pages as u64 * PAGE_BYTES
+        let pages =
+            self.pages.iter().filter_map(OnceLock::get).map(|page| page_bytes(page.len())).sum::<u64>();
+        self.index_bytes_held() + pages
+    }
+
+    fn index_bytes_held(&self) -> u64 {
+        size_of_val(self.pages.as_slice()) as u64
+    }
+
+    fn bits_per_page(&self) -> u64 {
+        64 << self.page_shift
     }
 
     /// Number of bits.
@@ -67,23 +94,30 @@ impl SharedBitmap {
         self.len == 0
     }
 
+    #[inline]
     fn word(&self, index: u64) -> &AtomicU64 {
-        let page = self.pages[width::index(index / WORDS_PER_PAGE as u64)].get_or_init(|| {
-            if let Some(budget) = &self.budget {
-                budget.charge(PAGE_BYTES);
-            }
-            Box::new([const { AtomicU64::new(0) }; WORDS_PER_PAGE])
-        });
-        &page[width::index(index % WORDS_PER_PAGE as u64)]
+        let (number, within) = self.place(index);
+        let page = self.pages[number].get_or_init(|| self.clear_page(number));
+        &page[within]
+    }
+
+    #[inline(never)]
+    fn clear_page(&self, number: usize) -> Page {
+        // None is much longer than the bitmap.
+        let words = self.len.div_ceil(64).saturating_sub((number as u64) << self.page_shift);
+        let words = width::index(words.min(1 << self.page_shift)).next_multiple_of(WORDS_PER_PAGE);
+        if let Some(budget) = &self.budget {
+            budget.charge(page_bytes(words));
+        }
+        clear_words(words)
     }
 
     /// The `index`th word of 64 bits; words of untouched pages are 0 and stay unallocated.
     #[inline]
     pub fn load_word(&self, index: u64) -> u64 {
-        match self.pages.get(width::index(index / WORDS_PER_PAGE as u64)).and_then(OnceLock::get) {
-            Some(page) => page[width::index(index % WORDS_PER_PAGE as u64)].load(Relaxed),
-            None => 0,
-        }
+        let (number, within) = self.place(index);
+        let page = self.pages.get(number).and_then(OnceLock::get);
+        page.and_then(|page| page.get(within)).map_or(0, |word| word.load(Relaxed))
     }
 
     /// The 64 bits from `bit` on, wherever in a word that is.
@@ -102,41 +136,46 @@ impl SharedBitmap {
             }
             return;
         }
-        let (mut page, mut within) = self.place(first / 64);
+        let (mut number, mut within) = self.place(first / 64);
         let mut rest = words;
         while !rest.is_empty() {
-            let (now, later) = rest.split_at_mut(rest.len().min(WORDS_PER_PAGE - within));
-            match self.pages.get(page).and_then(OnceLock::get) {
-                Some(page) => {
-                    now.iter_mut().zip(&page[within..]).for_each(|(word, set)| *word = set.load(Relaxed));
-                }
-                None => now.fill(0),
-            }
-            (page, within, rest) = (page + 1, 0, later);
+            let (now, later) = rest.split_at_mut(rest.len().min((1 << self.page_shift) - within));
+            let page = self.pages.get(number).and_then(OnceLock::get);
+            let set = page.and_then(|page| page.get(within..)).unwrap_or_default();
+            let (there, behind) = now.split_at_mut(now.len().min(set.len()));
+            there.iter_mut().zip(set).for_each(|(word, set)| *word = set.load(Relaxed));
+            behind.fill(0);
+            (number, within, rest) = (number + 1, 0, later);
         }
     }
 
     /// The words of a range that have bits set, with their indexes.
     pub fn words_set(&self, range: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let pages = range.start / WORDS_PER_PAGE as u64..range.end.div_ceil(WORDS_PER_PAGE as u64);
+        let pages = range.start >> self.page_shift..range.end.div_ceil(1 << self.page_shift);
         let touched =
             pages.filter_map(|number| Some((number, self.pages.get(usize::try_from(number).ok()?)?.get()?)));
-        let words = touched.flat_map(|(number, page)| {
-            (number * WORDS_PER_PAGE as u64..).zip(page.iter().map(|word| word.load(Relaxed)))
+        let words = touched.flat_map(move |(number, page)| {
+            (number << self.page_shift..).zip(page.iter().map(|word| word.load(Relaxed)))
         });
         words.filter(move |(index, word)| *word != 0 && range.contains(index))
     }
 
     /// The page of a word, and its place there.
+    #[inline]
     fn place(&self, word: u64) -> (usize, usize) {
-        let page = usize::try_from(word / WORDS_PER_PAGE as u64).unwrap_or(usize::MAX);
-        (page, width::index(word % WORDS_PER_PAGE as u64))
+        (width::index(word >> self.page_shift), width::index(word & ((1 << self.page_shift) - 1)))
     }
 
     /// Sets `mask` in word `index` and returns what was set before.
     #[inline]
     pub fn set_word(&self, index: u64, mask: u64) -> u64 {
-        self.word(index).fetch_or(mask, Relaxed)
+        let word = self.word(index);
+        if !self.is_alone {
+            return word.fetch_or(mask, Relaxed);
+        }
+        let before = word.load(Relaxed);
+        word.store(before | mask, Relaxed);
+        before
     }
 
     /// Clears `mask` in word `index`.
@@ -162,23 +201,24 @@ impl SharedBitmap {
         if bit >= self.len {
             return 0..0;
         }
-        let page = (bit / BITS_PER_PAGE) as usize;
+        let bits = self.bits_per_page();
+        let page = width::index(bit / bits);
         if self.is_untouched(page) {
             let first =
                 (page.saturating_sub(PAGES_AROUND)..page).rev().take_while(|page| self.is_untouched(*page));
             let start = page - first.count();
             let behind = (page + 1..=page + PAGES_AROUND).take_while(|page| self.is_untouched(*page));
             let end = page + 1 + behind.count();
-            return start as u64 * BITS_PER_PAGE..(end as u64 * BITS_PER_PAGE).min(self.len);
+            return start as u64 * bits..(end as u64 * bits).min(self.len);
         }
         let own = bit / 64;
         if self.load_word(own) != 0 {
             return 0..0;
         }
-        let page = own / WORDS_PER_PAGE as u64 * WORDS_PER_PAGE as u64;
+        let page = own >> self.page_shift << self.page_shift;
         let first = (page..own).rev().take_while(|word| self.load_word(*word) == 0);
         let start = own - first.count() as u64;
-        let behind = (own + 1..page + WORDS_PER_PAGE as u64).take_while(|word| self.load_word(*word) == 0);
+        let behind = (own + 1..page + (1 << self.page_shift)).take_while(|word| self.load_word(*word) == 0);
         let end = own + 1 + behind.count() as u64;
         start * 64..(end * 64).min(self.len)
     }
@@ -201,21 +241,46 @@ impl SharedBitmap {
 
     /// The set bits that are not below `start`, in ascending order.
     pub fn ones_from(&self, start: u64) -> impl Iterator<Item = u64> + '_ {
-        let first = usize::try_from(start / BITS_PER_PAGE).unwrap_or(usize::MAX);
+        let first = usize::try_from(start / self.bits_per_page()).unwrap_or(usize::MAX);
         self.ones_of_pages(first).skip_while(move |bit| *bit < start)
     }
 
     fn ones_of_pages(&self, first: usize) -> impl Iterator<Item = u64> + '_ {
         let pages = self.pages.iter().enumerate().skip(first);
         let pages = pages.filter_map(|(number, page)| Some((number, page.get()?)));
-        pages.flat_map(|(number, page)| {
+        let bits = self.bits_per_page();
+        pages.flat_map(move |(number, page)| {
             page.iter().enumerate().flat_map(move |(index, word)| {
                 let word = word.load(Relaxed);
-                let base = number as u64 * BITS_PER_PAGE + index as u64 * 64;
+                let base = number as u64 * bits + index as u64 * 64;
                 (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| base + bit)
             })
         })
     }
+}
+
+/// Memory for the index of so many bits in pages of so many words.
+fn index_bytes(len: u64, words: usize) -> u64 {
+    len.div_ceil(64 * words as u64).saturating_mul(size_of::<OnceLock<Page>>() as u64)
+}
+
+/// Memory of a page of so many words.
+fn page_bytes(words: usize) -> u64 {
+    words as u64 * 8 + PAGE_BYTES_MORE
+}
+
+/// So many words without a bit; those of a large page are not touched until a bit is set there.
+#[cfg(not(all(test, feature = "model")))]
+fn clear_words(words: usize) -> Page {
+    zerocopy::FromZeros::new_vec_zeroed(words).map_or_else(
+        |_| std::iter::repeat_with(AtomicU64::default).take(words).collect(),
+        Vec::into_boxed_slice,
+    )
+}
+
+#[cfg(all(test, feature = "model"))]
+fn clear_words(words: usize) -> Page {
+    std::iter::repeat_with(AtomicU64::default).take(words).collect()
 }
 
 /// The words that `start..start + count` touches, cut at `len`, each with the mask of its bits.
@@ -253,7 +318,7 @@ impl Claims {
     /// No claims yet on `units` blocks (or clusters, whatever the format allocates).
     pub fn new(units: u64) -> Self {
         Claims {
-            claimed: SharedBitmap::new(units),
+            claimed: SharedBitmap::in_pages(units, WORDS_PER_DENSE_PAGE),
             contested: SharedBitmap::new(units),
             repeated: AtomicU64::new(0),
             origins: None,
@@ -262,12 +327,20 @@ impl Claims {
 
     /// No claims yet; what they take is charged to `budget` as they are made.
     pub fn within(budget: &Arc<Budget>, units: u64) -> Self {
-        Claims {
-            claimed: SharedBitmap::within(budget, units),
-            contested: SharedBitmap::within(budget, units),
-            repeated: AtomicU64::new(0),
-            origins: None,
-        }
+        let Claims { claimed, contested, repeated, origins } = Claims::new(units);
+        let (claimed, contested) = (claimed.charged_to(budget), contested.charged_to(budget));
+        Claims { claimed, contested, repeated, origins }
+    }
+
+    /// Memory for claims on `units` units before the first one.
+    pub fn index_bytes(units: u64) -> u64 {
+        index_bytes(units, WORDS_PER_DENSE_PAGE) + SharedBitmap::index_bytes(units)
+    }
+
+    /// The same, where one thread alone makes claims.
+    pub fn alone(mut self, is_alone: bool) -> Self {
+        self.claimed.is_alone = is_alone;
+        self
     }
 
     /// The same, where it is kept from which inodes claims come. None may have been made yet.
@@ -380,9 +453,53 @@ mod tests {
         let empty = budget.limit() - budget.free();
         claims.claim(0, 100, Origin::KNOWN);
         claims.claim(900_000, 1, Origin::KNOWN);
-        assert_eq!(budget.limit() - budget.free(), empty + 2 * PAGE_BYTES);
+        let last = (1_000_000 - 3 * 64 * WORDS_PER_DENSE_PAGE).div_ceil(64 * WORDS_PER_PAGE);
+        let pages = page_bytes(WORDS_PER_DENSE_PAGE) + page_bytes(last * WORDS_PER_PAGE);
+        assert_eq!(budget.limit() - budget.free(), empty + pages);
         drop(claims);
         assert_eq!(budget.free(), budget.limit());
+    }
+
+    const BITS_PER_PAGE: u64 = 64 * WORDS_PER_PAGE as u64;
+
+    #[test]
+    fn pages_of_any_length_hold_the_same() {
+        let len = 64 * WORDS_PER_DENSE_PAGE as u64 * 3 - 1000;
+        let (small, dense) = (SharedBitmap::new(len), SharedBitmap::in_pages(len, WORDS_PER_DENSE_PAGE));
+        let bits = [0, 63, 4095, 4096, 300_000, 600_001, len - 1];
+        for bit in bits {
+            for map in [&small, &dense] {
+                assert_eq!(map.set_word(bit / 64, 1 << (bit % 64)) >> (bit % 64) & 1, 0);
+            }
+        }
+        let words = len.div_ceil(64);
+        for map in [&small, &dense] {
+            assert_eq!(map.ones().collect::<Vec<_>>(), bits);
+            assert_eq!(map.words_set(0..words).count(), 6);
+            assert_eq!(map.load_word(words) | map.load_word(u64::MAX / 64), 0, "behind the end");
+            let mut copy = vec![u64::MAX; width::index(words) + 5];
+            map.copy_into(0, &mut copy);
+            assert!((0..).zip(&copy).all(|(index, word)| *word == map.load_word(index)));
+        }
+        assert_eq!(
+            dense.pages.iter().filter_map(OnceLock::get).map(|page| page.len()).collect::<Vec<_>>(),
+            [4096, 4096, 4096]
+        );
+        assert!(dense.index_bytes_held() < small.index_bytes_held() / 50);
+    }
+
+    #[test]
+    fn one_thread_claims_the_same_without_atomic_operations() {
+        let [alone, side_by_side] = [true, false].map(|alone| Claims::new(10_000).alone(alone));
+        for claims in [&alone, &side_by_side] {
+            let claimed = [(5, 300), (100, 70), (9000, 1), (9000, 1)]
+                .map(|(start, count)| claims.claim(start, count, Origin::KNOWN));
+            assert_eq!(claimed, [false, true, false, true]);
+            assert_eq!(
+                (claims.claimed().count(), claims.contested().count(), claims.repeated()),
+                (301, 71, 71)
+            );
+        }
     }
 
     #[test]

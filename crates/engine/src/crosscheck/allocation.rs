@@ -173,6 +173,9 @@ fn check_map(
     });
     let Some(stored) = maps.stored(area, map, &observed, findings) else { return };
     let used = &observed.used;
+    if stored == *used {
+        return;
+    }
     for (difference, left, right) in
         [(Difference::MarkedButFree, &stored, used), (Difference::UsedButFree, used, &stored)]
     {
