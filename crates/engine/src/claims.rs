@@ -18,21 +18,126 @@ const WORDS_PER_PAGE: usize = 64;
 /// In a map of which most will be touched: pages of 32 KiB, as the system gives memory to the allocator page by page of what it is asked for, which was a twentieth of a
 /// check of many extents.
 const WORDS_PER_DENSE_PAGE: usize = 4096;
-/// Units of which claims are kept in one page.
-pub const PAGE_UNITS: u64 = 64 * WORDS_PER_DENSE_PAGE as u64;
+/// Words in a page of the system's memory.
+const WORDS_TOUCHED: usize = 512;
+/// Smaller maps have small pages in any case.
+const DENSE_UNITS_MIN: u64 = 8 * 64 * WORDS_PER_DENSE_PAGE as u64;
 /// So many untouched pages on each side are looked at when clear bits are asked for.
 const PAGES_AROUND: usize = 8;
 /// What the allocator adds to a page.
 const PAGE_BYTES_MORE: u64 = 16;
 
-type Page = Box<[AtomicU64]>;
+type Page<const WORDS: usize> = OnceLock<Box<[AtomicU64; WORDS]>>;
+
+/// The pages of a bitmap, each allocated on first touch.
+enum Pages {
+    Small(Vec<Page<WORDS_PER_PAGE>>),
+    Dense(Vec<Page<WORDS_PER_DENSE_PAGE>>),
+}
+
+impl Pages {
+    /// None of which is touched, for so many bits.
+    fn small(bits: u64) -> Self {
+        Pages::Small(untouched(bits))
+    }
+
+    fn dense(bits: u64) -> Self {
+        Pages::Dense(untouched(bits))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Pages::Small(pages) => pages.len(),
+            Pages::Dense(pages) => pages.len(),
+        }
+    }
+
+    /// Words in a page: 1 shifted left so many times.
+    #[inline]
+    fn shift(&self) -> u32 {
+        match self {
+            Pages::Small(_) => WORDS_PER_PAGE.trailing_zeros(),
+            Pages::Dense(_) => WORDS_PER_DENSE_PAGE.trailing_zeros(),
+        }
+    }
+
+    /// The words of a page that was touched.
+    #[inline]
+    fn get(&self, number: usize) -> Option<&[AtomicU64]> {
+        match self {
+            Pages::Small(pages) => pages.get(number).and_then(OnceLock::get).map(|page| page.as_slice()),
+            Pages::Dense(pages) => pages.get(number).and_then(OnceLock::get).map(|page| page.as_slice()),
+        }
+    }
+
+    /// A word in its page, which is charged to `budget` when this is the first touch.
+    #[inline]
+    fn word(&self, index: u64, budget: Option<&Budget>) -> &AtomicU64 {
+        match self {
+            Pages::Small(pages) => word_of(pages, index, budget),
+            Pages::Dense(pages) => word_of(pages, index, budget),
+        }
+    }
+
+    /// Those that were touched, from number `first` on.
+    fn touched(&self, first: usize) -> impl Iterator<Item = (usize, &[AtomicU64])> {
+        (first..self.len()).filter_map(|number| Some((number, self.get(number)?)))
+    }
+
+    fn index_bytes(&self) -> u64 {
+        match self {
+            Pages::Small(pages) => size_of_val(pages.as_slice()) as u64,
+            Pages::Dense(pages) => size_of_val(pages.as_slice()) as u64,
+        }
+    }
+}
+
+fn untouched<const WORDS: usize>(bits: u64) -> Vec<Page<WORDS>> {
+    let pages = usize::try_from(bits.div_ceil(64 * WORDS as u64)).unwrap_or(usize::MAX);
+    std::iter::repeat_with(OnceLock::new).take(pages).collect()
+}
+
+#[inline]
+fn word_of<'p, const WORDS: usize>(
+    pages: &'p [Page<WORDS>],
+    index: u64,
+    budget: Option<&Budget>,
+) -> &'p AtomicU64 {
+    let page = pages[width::index(index / WORDS as u64)].get_or_init(|| {
+        if let Some(budget) = budget {
+            budget.charge(page_bytes(WORDS));
+        }
+        let page = clear_words::<WORDS>();
+        if WORDS > WORDS_TOUCHED {
+            // Memory that is read before it is written to is given twice: as zeroes that all share, and then as its own.
+            page.iter().step_by(WORDS_TOUCHED).for_each(|word| word.store(0, Relaxed));
+        }
+        page
+    });
+    &page[width::index(index % WORDS as u64)]
+}
+
+/// Memory of a page of so many words.
+fn page_bytes(words: usize) -> u64 {
+    words as u64 * 8 + PAGE_BYTES_MORE
+}
+
+/// So many words without a bit, which need not be laid on the stack before.
+#[cfg(not(all(test, feature = "model")))]
+fn clear_words<const WORDS: usize>() -> Box<[AtomicU64; WORDS]> {
+    zerocopy::FromZeros::new_box_zeroed()
+        .unwrap_or_else(|_| std::alloc::handle_alloc_error(std::alloc::Layout::new::<[AtomicU64; WORDS]>()))
+}
+
+#[cfg(all(test, feature = "model"))]
+fn clear_words<const WORDS: usize>() -> Box<[AtomicU64; WORDS]> {
+    Box::new([const { AtomicU64::new(0) }; WORDS])
+}
 
 /// A bitmap that many threads set at once.
 pub struct SharedBitmap {
-    pages: Vec<OnceLock<Page>>,
+    pages: Pages,
     len: u64,
-    /// Words in a page: 1 shifted left so many times.
-    page_shift: u32,
     /// Whether one thread alone sets bits. Then that takes no atomic operation, of which each costs as much as twenty additions.
     is_alone: bool,
     /// Pages are charged to it as they are allocated.
@@ -42,15 +147,7 @@ pub struct SharedBitmap {
 impl SharedBitmap {
     /// `len` clear bits.
     pub fn new(len: u64) -> Self {
-        SharedBitmap::in_pages(len, WORDS_PER_PAGE)
-    }
-
-    /// `len` clear bits, in pages of so many words, which are a power of two.
-    fn in_pages(len: u64, words: usize) -> Self {
-        let page_shift = words.trailing_zeros();
-        let pages = usize::try_from(len.div_ceil(64 << page_shift)).unwrap_or(usize::MAX);
-        let pages = std::iter::repeat_with(OnceLock::new).take(pages).collect();
-        SharedBitmap { pages, len, page_shift, is_alone: false, budget: None }
+        SharedBitmap { pages: Pages::small(len), len, is_alone: false, budget: None }
     }
 
     /// `len` clear bits; what they take is charged to `budget`, now and as pages are touched.
@@ -66,22 +163,17 @@ impl SharedBitmap {
 
     /// Memory for `len` bits of which none has been touched.
     pub fn index_bytes(len: u64) -> u64 {
-        index_bytes(len, WORDS_PER_PAGE)
+        len.div_ceil(64 * WORDS_PER_PAGE as u64).saturating_mul(size_of::<Page<WORDS_PER_PAGE>>() as u64)
     }
 
     /// Memory that the bitmap holds now.
     pub fn bytes_held(&self) -> u64 {
-        let pages =
-            self.pages.iter().filter_map(OnceLock::get).map(|page| page_bytes(page.len())).sum::<u64>();
-        self.index_bytes_held() + pages
-    }
-
-    fn index_bytes_held(&self) -> u64 {
-        size_of_val(self.pages.as_slice()) as u64
+        let pages: u64 = self.pages.touched(0).map(|(_, page)| page_bytes(page.len())).sum();
+        self.pages.index_bytes() + pages
     }
 
     fn bits_per_page(&self) -> u64 {
-        64 << self.page_shift
+        64 << self.pages.shift()
     }
 
     /// Number of bits.
@@ -96,27 +188,14 @@ impl SharedBitmap {
 
     #[inline]
     fn word(&self, index: u64) -> &AtomicU64 {
-        let (number, within) = self.place(index);
-        let page = self.pages[number].get_or_init(|| self.clear_page(number));
-        &page[within]
-    }
-
-    #[inline(never)]
-    fn clear_page(&self, number: usize) -> Page {
-        // None is much longer than the bitmap.
-        let words = self.len.div_ceil(64).saturating_sub((number as u64) << self.page_shift);
-        let words = width::index(words.min(1 << self.page_shift)).next_multiple_of(WORDS_PER_PAGE);
-        if let Some(budget) = &self.budget {
-            budget.charge(page_bytes(words));
-        }
-        clear_words(words)
+        self.pages.word(index, self.budget.as_deref())
     }
 
     /// The `index`th word of 64 bits; words of untouched pages are 0 and stay unallocated.
     #[inline]
     pub fn load_word(&self, index: u64) -> u64 {
         let (number, within) = self.place(index);
-        let page = self.pages.get(number).and_then(OnceLock::get);
+        let page = self.pages.get(number);
         page.and_then(|page| page.get(within)).map_or(0, |word| word.load(Relaxed))
     }
 
@@ -139,31 +218,34 @@ impl SharedBitmap {
         let (mut number, mut within) = self.place(first / 64);
         let mut rest = words;
         while !rest.is_empty() {
-            let (now, later) = rest.split_at_mut(rest.len().min((1 << self.page_shift) - within));
-            let page = self.pages.get(number).and_then(OnceLock::get);
-            let set = page.and_then(|page| page.get(within..)).unwrap_or_default();
-            let (there, behind) = now.split_at_mut(now.len().min(set.len()));
-            there.iter_mut().zip(set).for_each(|(word, set)| *word = set.load(Relaxed));
-            behind.fill(0);
+            let (now, later) = rest.split_at_mut(rest.len().min((1 << self.pages.shift()) - within));
+            match self.pages.get(number) {
+                Some(page) => {
+                    now.iter_mut().zip(&page[within..]).for_each(|(word, set)| *word = set.load(Relaxed));
+                }
+                None => now.fill(0),
+            }
             (number, within, rest) = (number + 1, 0, later);
         }
     }
 
     /// The words of a range that have bits set, with their indexes.
     pub fn words_set(&self, range: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let pages = range.start >> self.page_shift..range.end.div_ceil(1 << self.page_shift);
-        let touched =
-            pages.filter_map(|number| Some((number, self.pages.get(usize::try_from(number).ok()?)?.get()?)));
-        let words = touched.flat_map(move |(number, page)| {
-            (number << self.page_shift..).zip(page.iter().map(|word| word.load(Relaxed)))
-        });
+        let shift = self.pages.shift();
+        let (first, behind) = (range.start >> shift, range.end.div_ceil(1 << shift));
+        let touched = self.pages.touched(width::index(first));
+        let words = touched.take_while(move |(number, _)| (*number as u64) < behind).flat_map(
+            move |(number, page)| {
+                ((number as u64) << shift..).zip(page.iter().map(|word| word.load(Relaxed)))
+            },
+        );
         words.filter(move |(index, word)| *word != 0 && range.contains(index))
     }
 
     /// The page of a word, and its place there.
     #[inline]
     fn place(&self, word: u64) -> (usize, usize) {
-        (width::index(word >> self.page_shift), width::index(word & ((1 << self.page_shift) - 1)))
+        (width::index(word >> self.pages.shift()), width::index(word & ((1 << self.pages.shift()) - 1)))
     }
 
     /// Sets `mask` in word `index` and returns what was set before.
@@ -215,23 +297,27 @@ impl SharedBitmap {
         if self.load_word(own) != 0 {
             return 0..0;
         }
-        let page = own >> self.page_shift << self.page_shift;
+        let page = own >> self.pages.shift() << self.pages.shift();
         let first = (page..own).rev().take_while(|word| self.load_word(*word) == 0);
         let start = own - first.count() as u64;
-        let behind = (own + 1..page + (1 << self.page_shift)).take_while(|word| self.load_word(*word) == 0);
+        let behind =
+            (own + 1..page + (1 << self.pages.shift())).take_while(|word| self.load_word(*word) == 0);
         let end = own + 1 + behind.count() as u64;
         start * 64..(end * 64).min(self.len)
     }
 
     /// Whether there is such a page, and no bit of it is set.
     fn is_untouched(&self, page: usize) -> bool {
-        self.pages.get(page).is_some_and(|page| page.get().is_none())
+        page < self.pages.len() && self.pages.get(page).is_none()
     }
 
     /// Number of set bits.
     pub fn count(&self) -> u64 {
-        let pages = self.pages.iter().filter_map(OnceLock::get);
-        pages.flat_map(|page| page.iter()).map(|word| u64::from(word.load(Relaxed).count_ones())).sum()
+        self.pages
+            .touched(0)
+            .flat_map(|(_, page)| page)
+            .map(|word| u64::from(word.load(Relaxed).count_ones()))
+            .sum()
     }
 
     /// The set bits in ascending order.
@@ -246,10 +332,8 @@ impl SharedBitmap {
     }
 
     fn ones_of_pages(&self, first: usize) -> impl Iterator<Item = u64> + '_ {
-        let pages = self.pages.iter().enumerate().skip(first);
-        let pages = pages.filter_map(|(number, page)| Some((number, page.get()?)));
         let bits = self.bits_per_page();
-        pages.flat_map(move |(number, page)| {
+        self.pages.touched(first).flat_map(move |(number, page)| {
             page.iter().enumerate().flat_map(move |(index, word)| {
                 let word = word.load(Relaxed);
                 let base = number as u64 * bits + index as u64 * 64;
@@ -257,30 +341,6 @@ impl SharedBitmap {
             })
         })
     }
-}
-
-/// Memory for the index of so many bits in pages of so many words.
-fn index_bytes(len: u64, words: usize) -> u64 {
-    len.div_ceil(64 * words as u64).saturating_mul(size_of::<OnceLock<Page>>() as u64)
-}
-
-/// Memory of a page of so many words.
-fn page_bytes(words: usize) -> u64 {
-    words as u64 * 8 + PAGE_BYTES_MORE
-}
-
-/// So many words without a bit; those of a large page are not touched until a bit is set there.
-#[cfg(not(all(test, feature = "model")))]
-fn clear_words(words: usize) -> Page {
-    zerocopy::FromZeros::new_vec_zeroed(words).map_or_else(
-        |_| std::iter::repeat_with(AtomicU64::default).take(words).collect(),
-        Vec::into_boxed_slice,
-    )
-}
-
-#[cfg(all(test, feature = "model"))]
-fn clear_words(words: usize) -> Page {
-    std::iter::repeat_with(AtomicU64::default).take(words).collect()
 }
 
 /// The words that `start..start + count` touches, cut at `len`, each with the mask of its bits.
@@ -318,7 +378,7 @@ impl Claims {
     /// No claims yet on `units` blocks (or clusters, whatever the format allocates).
     pub fn new(units: u64) -> Self {
         Claims {
-            claimed: SharedBitmap::in_pages(units, WORDS_PER_DENSE_PAGE),
+            claimed: SharedBitmap::new(units),
             contested: SharedBitmap::new(units),
             repeated: AtomicU64::new(0),
             origins: None,
@@ -332,9 +392,18 @@ impl Claims {
         Claims { claimed, contested, repeated, origins }
     }
 
-    /// Memory for claims on `units` units before the first one.
-    pub fn index_bytes(units: u64) -> u64 {
-        index_bytes(units, WORDS_PER_DENSE_PAGE) + SharedBitmap::index_bytes(units)
+    /// The same, where most units are going to be claimed, if `is_dense`. None may have been claimed yet.
+    pub fn dense(mut self, is_dense: bool) -> Self {
+        let units = self.claimed.len;
+        if is_dense && units >= DENSE_UNITS_MIN {
+            let is_alone = self.claimed.is_alone;
+            let claimed = SharedBitmap { pages: Pages::dense(units), len: units, is_alone, budget: None };
+            self.claimed = match &self.claimed.budget {
+                Some(budget) => claimed.charged_to(budget),
+                None => claimed,
+            };
+        }
+        self
     }
 
     /// The same, where one thread alone makes claims.
@@ -453,9 +522,7 @@ mod tests {
         let empty = budget.limit() - budget.free();
         claims.claim(0, 100, Origin::KNOWN);
         claims.claim(900_000, 1, Origin::KNOWN);
-        let last = (1_000_000 - 3 * 64 * WORDS_PER_DENSE_PAGE).div_ceil(64 * WORDS_PER_PAGE);
-        let pages = page_bytes(WORDS_PER_DENSE_PAGE) + page_bytes(last * WORDS_PER_PAGE);
-        assert_eq!(budget.limit() - budget.free(), empty + pages);
+        assert_eq!(budget.limit() - budget.free(), empty + 2 * page_bytes(WORDS_PER_PAGE));
         drop(claims);
         assert_eq!(budget.free(), budget.limit());
     }
@@ -463,29 +530,33 @@ mod tests {
     const BITS_PER_PAGE: u64 = 64 * WORDS_PER_PAGE as u64;
 
     #[test]
-    fn pages_of_any_length_hold_the_same() {
-        let len = 64 * WORDS_PER_DENSE_PAGE as u64 * 3 - 1000;
-        let (small, dense) = (SharedBitmap::new(len), SharedBitmap::in_pages(len, WORDS_PER_DENSE_PAGE));
+    fn dense_pages_hold_the_same() {
+        let (budget, len) = (Arc::new(Budget::new(1 << 20)), DENSE_UNITS_MIN + 1000);
+        let (small, dense) = (Claims::new(len), Claims::within(&budget, len).dense(true));
+        assert!(
+            matches!(dense.claimed.pages, Pages::Dense(_)) && matches!(small.claimed.pages, Pages::Small(_))
+        );
+        let empty = budget.limit() - budget.free();
+        assert!(empty < 2 * SharedBitmap::index_bytes(len));
         let bits = [0, 63, 4095, 4096, 300_000, 600_001, len - 1];
-        for bit in bits {
-            for map in [&small, &dense] {
-                assert_eq!(map.set_word(bit / 64, 1 << (bit % 64)) >> (bit % 64) & 1, 0);
-            }
+        for claims in [&small, &dense] {
+            bits.iter().for_each(|bit| assert!(!claims.claim(*bit, 1, Origin::KNOWN)));
         }
         let words = len.div_ceil(64);
-        for map in [&small, &dense] {
-            assert_eq!(map.ones().collect::<Vec<_>>(), bits);
-            assert_eq!(map.words_set(0..words).count(), 6);
+        for map in [small.claimed(), dense.claimed()] {
+            assert_eq!((map.ones().collect::<Vec<_>>(), map.count()), (bits.to_vec(), 7));
+            assert_eq!(map.ones_from(4097).collect::<Vec<_>>(), bits[4..]);
+            let set: Vec<u64> = map.words_set(1..words).map(|(index, _)| index).collect();
+            assert_eq!(set, [63, 64, 4687, 9375, words - 1]);
+            assert_eq!(map.words_set(0..9375).count(), 4);
             assert_eq!(map.load_word(words) | map.load_word(u64::MAX / 64), 0, "behind the end");
             let mut copy = vec![u64::MAX; width::index(words) + 5];
             map.copy_into(0, &mut copy);
             assert!((0..).zip(&copy).all(|(index, word)| *word == map.load_word(index)));
         }
-        assert_eq!(
-            dense.pages.iter().filter_map(OnceLock::get).map(|page| page.len()).collect::<Vec<_>>(),
-            [4096, 4096, 4096]
-        );
-        assert!(dense.index_bytes_held() < small.index_bytes_held() / 50);
+        assert_eq!(budget.limit() - budget.free(), empty + 4 * page_bytes(WORDS_PER_DENSE_PAGE));
+        drop(dense);
+        assert_eq!(budget.free(), budget.limit());
     }
 
     #[test]

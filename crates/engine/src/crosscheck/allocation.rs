@@ -6,6 +6,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use fsmend_device::Device;
+
 use crate::claims::Claims;
 use crate::format::Volume;
 use crate::inodes::InodeTable;
@@ -65,7 +67,14 @@ pub trait AllocationMaps: Volume {
     fn observed(&self, area: u32, map: usize, in_use: InUse<'_>) -> Observed;
 
     /// What it says. `None` where that is not known, or need not be: it cannot be read (which is raised), or a mark stands for it that is right.
-    fn stored(&self, area: u32, map: usize, observed: &Observed, findings: &mut Findings) -> Option<Words>;
+    /// `read` is there for formats whose maps lie side by side.
+    fn stored(
+        &self,
+        area_and_map: (u32, usize),
+        observed: &Observed,
+        read: &mut ReadMaps,
+        findings: &mut Findings,
+    ) -> Option<Words>;
 
     /// The counts that are kept of a map: each is compared, and added up by its kind.
     fn counts(&self, area: u32, map: usize, observed: &Observed, count: &mut dyn FnMut(Count));
@@ -77,6 +86,37 @@ pub trait AllocationMaps: Volume {
     fn at_area(&self, row: &'static Row, area: u32) -> Problem {
         let _ = area;
         Problem::new(row)
+    }
+}
+
+/// Maps that were read together, a stretch for each kind, and are wanted for one area after the other.
+#[derive(Clone, Debug, Default)]
+pub struct ReadMaps {
+    stretches: Vec<(u64, Vec<u8>)>,
+}
+
+impl ReadMaps {
+    /// The `len` bytes from `offset` on, if they were read.
+    pub fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        self.stretches.iter().find_map(|(first, bytes)| {
+            let at = usize::try_from(offset.checked_sub(*first)?).ok()?;
+            bytes.get(at..at.checked_add(len)?)
+        })
+    }
+
+    /// Reads `len` bytes from `offset` on in the place of what was read for this kind of map before; false if they cannot be read.
+    pub fn read(&mut self, map: usize, device: &dyn Device, (offset, len): (u64, usize)) -> bool {
+        if self.stretches.len() <= map {
+            self.stretches.resize_with(map + 1, Default::default);
+        }
+        let (first, bytes) = &mut self.stretches[map];
+        *first = offset;
+        bytes.resize(len, 0);
+        let is_read = device.read_at(offset, bytes).is_ok();
+        if !is_read {
+            bytes.clear();
+        }
+        is_read
     }
 }
 
@@ -135,15 +175,15 @@ pub fn check(
         &areas,
         AREAS_PER_SLICE,
         cancel,
-        |_| (Findings::with_room(room), vec![Sum::default(); kinds]),
-        |(findings, sums), part| {
+        |_| (Findings::with_room(room), vec![Sum::default(); kinds], ReadMaps::default()),
+        |(findings, sums, read), part| {
             for (area, map) in part.iter().flat_map(|area| (0..maps.maps()).map(|map| (*area, map))) {
-                check_map(maps, (area, map), in_use, findings, sums);
+                check_map(maps, (area, map), (in_use, read), findings, sums);
             }
         },
     );
     let mut sums = vec![Sum::default(); kinds];
-    for (found, part) in states {
+    for (found, part, _) in states {
         findings.merge(found);
         for (sum, part) in sums.iter_mut().zip(part) {
             sum.stored += part.stored;
@@ -156,7 +196,7 @@ pub fn check(
 fn check_map(
     maps: &impl AllocationMaps,
     (area, map): (u32, usize),
-    in_use: InUse<'_>,
+    (in_use, read): (InUse<'_>, &mut ReadMaps),
     findings: &mut Findings,
     sums: &mut [Sum],
 ) {
@@ -171,7 +211,7 @@ fn check_map(
             findings.raise(problem.stored(count.stored).observed(count.observed));
         }
     });
-    let Some(stored) = maps.stored(area, map, &observed, findings) else { return };
+    let Some(stored) = maps.stored((area, map), &observed, read, findings) else { return };
     let used = &observed.used;
     if stored == *used {
         return;

@@ -300,7 +300,7 @@ pub fn fewer_kept(kept: usize, budget: &Budget) -> Option<String> {
 /// Refuses a file system whose tables alone, of so many bytes, do not fit beside the index of bitmaps over its blocks and units, before they are read;
 /// charges them.
 pub fn charge_tables(tables: u64, (blocks, units): (u64, u64), budget: &Budget) -> Result<(), Refusal> {
-    let bitmaps = SharedBitmap::index_bytes(blocks) + Claims::index_bytes(units);
+    let bitmaps = SharedBitmap::index_bytes(blocks) + 2 * SharedBitmap::index_bytes(units);
     if !budget.try_reserve(tables) || budget.free() < bitmaps {
         return Err(too_small(budget, tables + bitmaps + WORK_BYTES_MIN));
     }

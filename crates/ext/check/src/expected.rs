@@ -3,7 +3,7 @@
 
 use fsmend_base::GroupNo;
 use fsmend_engine::Budget;
-use fsmend_engine::claims::{Claims, PAGE_UNITS};
+use fsmend_engine::claims::SharedBitmap;
 use fsmend_engine::inodes::BYTES_PER_INODE;
 use fsmend_engine::scan::memory_plan::{DIRECTORY_BYTES, Expected, charge_tables};
 use fsmend_ext_format::geometry::Geometry;
@@ -27,9 +27,8 @@ pub fn charge_groups(geometry: &Geometry, device_bytes: u64, budget: &Budget) ->
 /// What will be known if the descriptors tell the truth.
 pub fn expected(fs: &Fs<'_>) -> Expected {
     let geometry = &fs.geometry;
-    let mut bytes = Claims::index_bytes(geometry.clusters_count());
+    let mut bytes = 2 * SharedBitmap::index_bytes(geometry.clusters_count());
     let (mut pages, mut all_directories, mut to_read) = (0, 0, 0);
-    let mut next_page = 0;
     for (number, group) in (0..).zip(&fs.groups) {
         let directories = group.desc.used_dirs.min(group.scan_inodes);
         all_directories += u64::from(directories);
@@ -42,11 +41,8 @@ pub fn expected(fs: &Fs<'_>) -> Expected {
         bytes += region.min(used) * REGION_BYTES_PER_BLOCK;
         to_read += region.min(used) * u64::from(geometry.block_size);
         if used > 0 {
-            // A bit for each unit of the pages that the group touches, or for those of the group, if that is less.
-            let first = geometry.cluster_of(geometry.group_blocks(GroupNo(number)).start.0) / PAGE_UNITS;
-            let touched = (first.max(next_page)..=first + units / PAGE_UNITS).count() as u64;
-            next_page = next_page.max(first + units / PAGE_UNITS + 1);
-            pages += touched * (PAGE_UNITS.min(geometry.clusters_count()).div_ceil(8) + 16);
+            // A bit for each, rounded up to pages: groups are pages in most file systems.
+            pages += units.div_ceil(8) + 16;
         }
     }
     Expected {

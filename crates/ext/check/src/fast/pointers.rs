@@ -17,7 +17,7 @@ pub(super) fn are_in_range(words: &[[u8; 4]], low: u64, high: u64) -> bool {
 }
 
 /// The pointers up to the last one that is not 0.
-pub(super) fn without_zeros(words: &[[u8; 4]]) -> &[[u8; 4]] {
+pub(crate) fn without_zeros(words: &[[u8; 4]]) -> &[[u8; 4]] {
     let is_zero = |part: &&[[u8; 4]]| part.iter().fold(0, |any, word| any | u32::from_le_bytes(*word)) == 0;
     let zeros = words.rchunks(ZEROS_TOGETHER).take_while(is_zero).map(<[_]>::len).sum();
     let words = &words[..words.len().saturating_sub(zeros)];
