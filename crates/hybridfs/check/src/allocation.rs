@@ -4,9 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::{BlockNo, GroupNo, width};
-use fsmend_engine::crosscheck::allocation::{
-    AllocationMaps, Count, Difference, InUse, Observed, ReadMaps, Sum, Words,
-};
+use fsmend_engine::crosscheck::allocation::{AllocationMaps, Count, Difference, InUse, Observed, Sum, Words};
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_hybridfs_format::{DATA_BITMAPS, Run, Superblock};
 
@@ -205,9 +203,9 @@ impl AllocationMaps for HybridFs<'_> {
 
     fn stored(
         &self,
-        (number, _map): (u32, usize),
+        number: u32,
+        _map: usize,
         observed: &Observed,
-        _read: &mut ReadMaps,
         findings: &mut Findings,
     ) -> Option<Words> {
         let area = Area::of(self.sb(), number);

@@ -123,11 +123,15 @@ impl AllocationMaps for Fs<'_> {
         }
     }
 
-    fn stored(
+    fn stored(&self, area: u32, map: usize, observed: &Observed, findings: &mut Findings) -> Option<Words> {
+        self.stored_beside(area, map, (observed, &mut ReadMaps::default()), findings)
+    }
+
+    fn stored_beside(
         &self,
-        (area, map): (u32, usize),
-        observed: &Observed,
-        read: &mut ReadMaps,
+        area: u32,
+        map: usize,
+        (observed, read): (&Observed, &mut ReadMaps),
         findings: &mut Findings,
     ) -> Option<Words> {
         let stored = Stored { fs: self, group: GroupNo(area) };

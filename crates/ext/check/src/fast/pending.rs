@@ -37,12 +37,12 @@ pub(super) struct PendingClaims<'a> {
     claims: &'a Claims,
     metadata: &'a SharedBitmap,
     /// By the lower digits of the number of the area; empty until the first claim.
-    slots: Vec<Slot>,
+    slots: Option<Box<[Slot; SLOTS]>>,
 }
 
 impl<'a> PendingClaims<'a> {
     pub(super) fn new(claims: &'a Claims, metadata: &'a SharedBitmap) -> Self {
-        PendingClaims { claims, metadata, slots: Vec::new() }
+        PendingClaims { claims, metadata, slots: None }
     }
 
     /// Claims `count` blocks from `start`; returns whether static metadata is among them.
@@ -51,7 +51,8 @@ impl<'a> PendingClaims<'a> {
         let (area, within) = (start / BLOCKS, start % BLOCKS);
         if count.wrapping_sub(1) < GATHERED_MAX
             && within + count <= BLOCKS
-            && let Some(slot) = self.slots.get_mut(width::index(area) % SLOTS)
+            && let Some(slots) = &mut self.slots
+            && let slot = &mut slots[width::index(area) % SLOTS]
             && slot.area == area
             && slot.origin == origin
             && slot.take(within, count)
@@ -85,10 +86,9 @@ impl<'a> PendingClaims<'a> {
 
     /// The slot of an area, after the claims that waited there, if it was another one's.
     fn slot_for(&mut self, area: u64, origin: Origin) -> &mut Slot {
-        if self.slots.is_empty() {
-            self.slots = vec![Slot { area: u64::MAX, origin: Origin::KNOWN, taken: [0; WORDS + 1] }; SLOTS];
-        }
-        let slot = &mut self.slots[width::index(area) % SLOTS];
+        let none = Slot { area: u64::MAX, origin: Origin::KNOWN, taken: [0; WORDS + 1] };
+        let slots = self.slots.get_or_insert_with(|| Box::new([none; SLOTS]));
+        let slot = &mut slots[width::index(area) % SLOTS];
         if slot.area != area || slot.origin != origin {
             make(self.claims, self.metadata, slot);
             (slot.area, slot.origin) = (area, origin);
@@ -135,7 +135,10 @@ fn make(claims: &Claims, metadata: &SharedBitmap, slot: &Slot) {
 
 impl Drop for PendingClaims<'_> {
     fn drop(&mut self) {
-        self.slots.iter().for_each(|slot| make(self.claims, self.metadata, slot));
+        self.slots
+            .iter()
+            .flat_map(|slots| slots.iter())
+            .for_each(|slot| make(self.claims, self.metadata, slot));
     }
 }
 
