@@ -229,3 +229,23 @@ fn check_map(
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fsmend_device::MemoryDevice;
+
+    use super::*;
+
+    #[test]
+    fn what_was_read_for_one_area_is_there_for_the_next_of_its_kind() {
+        let device = MemoryDevice::new("maps", (0..=99).collect());
+        let mut read = ReadMaps::default();
+        assert_eq!(read.get(0, 1), None);
+        assert!(read.read(1, &device, (10, 20)) && read.read(0, &device, (50, 5)));
+        assert_eq!((read.get(10, 2), read.get(28, 2)), (Some(&[10, 11][..]), Some(&[28, 29][..])));
+        assert_eq!(read.get(50, 5), Some(&[50, 51, 52, 53, 54][..]));
+        assert_eq!((read.get(29, 2), read.get(9, 2), read.get(u64::MAX, 2)), (None, None, None));
+        assert!(!read.read(0, &device, (95, 10)), "behind the end");
+        assert_eq!((read.get(95, 1), read.get(50, 1), read.get(12, 1)), (None, None, Some(&[12][..])));
+    }
+}
