@@ -11,6 +11,7 @@
 
 mod bitmap;
 pub mod checksum;
+pub mod neighbours;
 mod rng;
 mod units;
 pub mod width;

@@ -4,29 +4,27 @@
 //! Pages are allocated on first touch, so that a file system that says it is huge costs nothing until its blocks
 //! are claimed. Claims are set a word at a time with one atomic operation; nothing is locked.
 
+mod pages;
+
+use std::ops::Range;
+use std::sync::Arc;
+
 use fsmend_base::width;
 
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::ops::Range;
-use std::sync::{Arc, OnceLock};
-
+use self::pages::{DENSE_UNITS, Page, Pages, WORDS_PER_PAGE, page_bytes};
 use crate::Budget;
 use crate::origins::{Noted, Origin, Origins};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Few: where every group has metadata of its own (no flexible groups), each touches a page.
-const WORDS_PER_PAGE: usize = 64;
 /// So many untouched pages on each side are looked at when clear bits are asked for.
 const PAGES_AROUND: usize = 8;
-const BITS_PER_PAGE: u64 = WORDS_PER_PAGE as u64 * 64;
-/// Memory of a page, with what the allocator adds.
-const PAGE_BYTES: u64 = WORDS_PER_PAGE as u64 * 8 + 16;
-
-type Page = Box<[AtomicU64; WORDS_PER_PAGE]>;
 
 /// A bitmap that many threads set at once.
 pub struct SharedBitmap {
-    pages: Vec<OnceLock<Page>>,
+    pages: Pages,
     len: u64,
+    /// Whether one thread alone sets bits. Then that takes no atomic operation, of which each costs as much as twenty additions.
+    is_alone: bool,
     /// Pages are charged to it as they are allocated.
     budget: Option<Arc<Budget>>,
 }
@@ -34,27 +32,33 @@ pub struct SharedBitmap {
 impl SharedBitmap {
     /// `len` clear bits.
     pub fn new(len: u64) -> Self {
-        let pages = usize::try_from(len.div_ceil(BITS_PER_PAGE)).unwrap_or(usize::MAX);
-        SharedBitmap { pages: std::iter::repeat_with(OnceLock::new).take(pages).collect(), len, budget: None }
+        SharedBitmap { pages: Pages::small(len), len, is_alone: false, budget: None }
     }
 
     /// `len` clear bits; what they take is charged to `budget`, now and as pages are touched.
     pub fn within(budget: &Arc<Budget>, len: u64) -> Self {
-        budget.charge(Self::index_bytes(len));
-        let mut bitmap = SharedBitmap::new(len);
-        bitmap.budget = Some(Arc::clone(budget));
-        bitmap
+        SharedBitmap::new(len).charged_to(budget)
+    }
+
+    fn charged_to(mut self, budget: &Arc<Budget>) -> Self {
+        budget.charge(self.bytes_held());
+        self.budget = Some(Arc::clone(budget));
+        self
     }
 
     /// Memory for `len` bits of which none has been touched.
     pub fn index_bytes(len: u64) -> u64 {
-        len.div_ceil(BITS_PER_PAGE).saturating_mul(size_of::<OnceLock<Page>>() as u64)
+        len.div_ceil(64 * WORDS_PER_PAGE as u64).saturating_mul(size_of::<Page<WORDS_PER_PAGE>>() as u64)
     }
 
     /// Memory that the bitmap holds now.
     pub fn bytes_held(&self) -> u64 {
-        let pages = self.pages.iter().filter(|page| page.get().is_some()).count();
-        Self::index_bytes(self.len) + pages as u64 * PAGE_BYTES
+        let pages: u64 = self.pages.touched(0).map(|(_, page)| page_bytes(page.len())).sum();
+        self.pages.index_bytes() + pages
+    }
+
+    fn bits_per_page(&self) -> u64 {
+        64 << self.pages.shift()
     }
 
     /// Number of bits.
@@ -67,23 +71,17 @@ impl SharedBitmap {
         self.len == 0
     }
 
+    #[inline]
     fn word(&self, index: u64) -> &AtomicU64 {
-        let page = self.pages[width::index(index / WORDS_PER_PAGE as u64)].get_or_init(|| {
-            if let Some(budget) = &self.budget {
-                budget.charge(PAGE_BYTES);
-            }
-            Box::new([const { AtomicU64::new(0) }; WORDS_PER_PAGE])
-        });
-        &page[width::index(index % WORDS_PER_PAGE as u64)]
+        self.pages.word(index, self.budget.as_deref())
     }
 
     /// The `index`th word of 64 bits; words of untouched pages are 0 and stay unallocated.
     #[inline]
     pub fn load_word(&self, index: u64) -> u64 {
-        match self.pages.get(width::index(index / WORDS_PER_PAGE as u64)).and_then(OnceLock::get) {
-            Some(page) => page[width::index(index % WORDS_PER_PAGE as u64)].load(Relaxed),
-            None => 0,
-        }
+        let (number, within) = self.place(index);
+        let page = self.pages.get(number);
+        page.and_then(|page| page.get(within)).map_or(0, |word| word.load(Relaxed))
     }
 
     /// The 64 bits from `bit` on, wherever in a word that is.
@@ -102,41 +100,49 @@ impl SharedBitmap {
             }
             return;
         }
-        let (mut page, mut within) = self.place(first / 64);
+        let (mut number, mut within) = self.place(first / 64);
         let mut rest = words;
         while !rest.is_empty() {
-            let (now, later) = rest.split_at_mut(rest.len().min(WORDS_PER_PAGE - within));
-            match self.pages.get(page).and_then(OnceLock::get) {
+            let (now, later) = rest.split_at_mut(rest.len().min((1 << self.pages.shift()) - within));
+            match self.pages.get(number) {
                 Some(page) => {
                     now.iter_mut().zip(&page[within..]).for_each(|(word, set)| *word = set.load(Relaxed));
                 }
                 None => now.fill(0),
             }
-            (page, within, rest) = (page + 1, 0, later);
+            (number, within, rest) = (number + 1, 0, later);
         }
     }
 
     /// The words of a range that have bits set, with their indexes.
     pub fn words_set(&self, range: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let pages = range.start / WORDS_PER_PAGE as u64..range.end.div_ceil(WORDS_PER_PAGE as u64);
-        let touched =
-            pages.filter_map(|number| Some((number, self.pages.get(usize::try_from(number).ok()?)?.get()?)));
-        let words = touched.flat_map(|(number, page)| {
-            (number * WORDS_PER_PAGE as u64..).zip(page.iter().map(|word| word.load(Relaxed)))
-        });
+        let shift = self.pages.shift();
+        let (first, behind) = (range.start >> shift, range.end.div_ceil(1 << shift));
+        let touched = self.pages.touched(width::index(first));
+        let words = touched.take_while(move |(number, _)| (*number as u64) < behind).flat_map(
+            move |(number, page)| {
+                ((number as u64) << shift..).zip(page.iter().map(|word| word.load(Relaxed)))
+            },
+        );
         words.filter(move |(index, word)| *word != 0 && range.contains(index))
     }
 
     /// The page of a word, and its place there.
+    #[inline]
     fn place(&self, word: u64) -> (usize, usize) {
-        let page = usize::try_from(word / WORDS_PER_PAGE as u64).unwrap_or(usize::MAX);
-        (page, width::index(word % WORDS_PER_PAGE as u64))
+        (width::index(word >> self.pages.shift()), width::index(word & ((1 << self.pages.shift()) - 1)))
     }
 
     /// Sets `mask` in word `index` and returns what was set before.
     #[inline]
     pub fn set_word(&self, index: u64, mask: u64) -> u64 {
-        self.word(index).fetch_or(mask, Relaxed)
+        let word = self.word(index);
+        if !self.is_alone {
+            return word.fetch_or(mask, Relaxed);
+        }
+        let before = word.load(Relaxed);
+        word.store(before | mask, Relaxed);
+        before
     }
 
     /// Clears `mask` in word `index`.
@@ -162,36 +168,41 @@ impl SharedBitmap {
         if bit >= self.len {
             return 0..0;
         }
-        let page = (bit / BITS_PER_PAGE) as usize;
+        let bits = self.bits_per_page();
+        let page = width::index(bit / bits);
         if self.is_untouched(page) {
             let first =
                 (page.saturating_sub(PAGES_AROUND)..page).rev().take_while(|page| self.is_untouched(*page));
             let start = page - first.count();
             let behind = (page + 1..=page + PAGES_AROUND).take_while(|page| self.is_untouched(*page));
             let end = page + 1 + behind.count();
-            return start as u64 * BITS_PER_PAGE..(end as u64 * BITS_PER_PAGE).min(self.len);
+            return start as u64 * bits..(end as u64 * bits).min(self.len);
         }
         let own = bit / 64;
         if self.load_word(own) != 0 {
             return 0..0;
         }
-        let page = own / WORDS_PER_PAGE as u64 * WORDS_PER_PAGE as u64;
+        let page = own >> self.pages.shift() << self.pages.shift();
         let first = (page..own).rev().take_while(|word| self.load_word(*word) == 0);
         let start = own - first.count() as u64;
-        let behind = (own + 1..page + WORDS_PER_PAGE as u64).take_while(|word| self.load_word(*word) == 0);
+        let behind =
+            (own + 1..page + (1 << self.pages.shift())).take_while(|word| self.load_word(*word) == 0);
         let end = own + 1 + behind.count() as u64;
         start * 64..(end * 64).min(self.len)
     }
 
     /// Whether there is such a page, and no bit of it is set.
     fn is_untouched(&self, page: usize) -> bool {
-        self.pages.get(page).is_some_and(|page| page.get().is_none())
+        page < self.pages.len() && self.pages.get(page).is_none()
     }
 
     /// Number of set bits.
     pub fn count(&self) -> u64 {
-        let pages = self.pages.iter().filter_map(OnceLock::get);
-        pages.flat_map(|page| page.iter()).map(|word| u64::from(word.load(Relaxed).count_ones())).sum()
+        self.pages
+            .touched(0)
+            .flat_map(|(_, page)| page)
+            .map(|word| u64::from(word.load(Relaxed).count_ones()))
+            .sum()
     }
 
     /// The set bits in ascending order.
@@ -201,17 +212,16 @@ impl SharedBitmap {
 
     /// The set bits that are not below `start`, in ascending order.
     pub fn ones_from(&self, start: u64) -> impl Iterator<Item = u64> + '_ {
-        let first = usize::try_from(start / BITS_PER_PAGE).unwrap_or(usize::MAX);
+        let first = usize::try_from(start / self.bits_per_page()).unwrap_or(usize::MAX);
         self.ones_of_pages(first).skip_while(move |bit| *bit < start)
     }
 
     fn ones_of_pages(&self, first: usize) -> impl Iterator<Item = u64> + '_ {
-        let pages = self.pages.iter().enumerate().skip(first);
-        let pages = pages.filter_map(|(number, page)| Some((number, page.get()?)));
-        pages.flat_map(|(number, page)| {
+        let bits = self.bits_per_page();
+        self.pages.touched(first).flat_map(move |(number, page)| {
             page.iter().enumerate().flat_map(move |(index, word)| {
                 let word = word.load(Relaxed);
-                let base = number as u64 * BITS_PER_PAGE + index as u64 * 64;
+                let base = number as u64 * bits + index as u64 * 64;
                 (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| base + bit)
             })
         })
@@ -262,12 +272,29 @@ impl Claims {
 
     /// No claims yet; what they take is charged to `budget` as they are made.
     pub fn within(budget: &Arc<Budget>, units: u64) -> Self {
-        Claims {
-            claimed: SharedBitmap::within(budget, units),
-            contested: SharedBitmap::within(budget, units),
-            repeated: AtomicU64::new(0),
-            origins: None,
+        let Claims { claimed, contested, repeated, origins } = Claims::new(units);
+        let (claimed, contested) = (claimed.charged_to(budget), contested.charged_to(budget));
+        Claims { claimed, contested, repeated, origins }
+    }
+
+    /// The same, where most units are going to be claimed, if `is_dense`. None may have been claimed yet.
+    pub fn dense(mut self, is_dense: bool) -> Self {
+        let units = self.claimed.len;
+        if is_dense && DENSE_UNITS.contains(&units) {
+            let is_alone = self.claimed.is_alone;
+            let claimed = SharedBitmap { pages: Pages::dense(units), len: units, is_alone, budget: None };
+            self.claimed = match &self.claimed.budget {
+                Some(budget) => claimed.charged_to(budget),
+                None => claimed,
+            };
         }
+        self
+    }
+
+    /// The same, where one thread alone makes claims.
+    pub fn alone(mut self, is_alone: bool) -> Self {
+        self.claimed.is_alone = is_alone;
+        self
     }
 
     /// The same, where it is kept from which inodes claims come. None may have been made yet.
@@ -371,6 +398,7 @@ impl Claims {
 
 #[cfg(test)]
 mod tests {
+    use super::pages::{DENSE_UNITS_MIN, WORDS_PER_DENSE_PAGE};
     use super::*;
 
     #[test]
@@ -380,9 +408,55 @@ mod tests {
         let empty = budget.limit() - budget.free();
         claims.claim(0, 100, Origin::KNOWN);
         claims.claim(900_000, 1, Origin::KNOWN);
-        assert_eq!(budget.limit() - budget.free(), empty + 2 * PAGE_BYTES);
+        assert_eq!(budget.limit() - budget.free(), empty + 2 * page_bytes(WORDS_PER_PAGE));
         drop(claims);
         assert_eq!(budget.free(), budget.limit());
+    }
+
+    const BITS_PER_PAGE: u64 = 64 * WORDS_PER_PAGE as u64;
+
+    #[test]
+    fn dense_pages_hold_the_same() {
+        let (budget, len) = (Arc::new(Budget::new(1 << 20)), DENSE_UNITS_MIN + 1000);
+        let (small, dense) = (Claims::new(len), Claims::within(&budget, len).dense(true));
+        assert!(
+            matches!(dense.claimed.pages, Pages::Dense(_)) && matches!(small.claimed.pages, Pages::Small(_))
+        );
+        let empty = budget.limit() - budget.free();
+        assert!(empty < 2 * SharedBitmap::index_bytes(len));
+        let bits = [0, 63, 4095, 4096, 300_000, 600_001, len - 1];
+        for claims in [&small, &dense] {
+            bits.iter().for_each(|bit| assert!(!claims.claim(*bit, 1, Origin::KNOWN)));
+        }
+        let words = len.div_ceil(64);
+        for map in [small.claimed(), dense.claimed()] {
+            assert_eq!((map.ones().collect::<Vec<_>>(), map.count()), (bits.to_vec(), 7));
+            assert_eq!(map.ones_from(4097).collect::<Vec<_>>(), bits[4..]);
+            let set: Vec<u64> = map.words_set(1..words).map(|(index, _)| index).collect();
+            assert_eq!(set, [63, 64, 4687, 9375, words - 1]);
+            assert_eq!(map.words_set(0..9375).count(), 4);
+            assert_eq!(map.load_word(words) | map.load_word(u64::MAX / 64), 0, "behind the end");
+            let mut copy = vec![u64::MAX; width::index(words) + 5];
+            map.copy_into(0, &mut copy);
+            assert!((0..).zip(&copy).all(|(index, word)| *word == map.load_word(index)));
+        }
+        assert_eq!(budget.limit() - budget.free(), empty + 4 * page_bytes(WORDS_PER_DENSE_PAGE));
+        drop(dense);
+        assert_eq!(budget.free(), budget.limit());
+    }
+
+    #[test]
+    fn one_thread_claims_the_same_without_atomic_operations() {
+        let [alone, side_by_side] = [true, false].map(|alone| Claims::new(10_000).alone(alone));
+        for claims in [&alone, &side_by_side] {
+            let claimed = [(5, 300), (100, 70), (9000, 1), (9000, 1)]
+                .map(|(start, count)| claims.claim(start, count, Origin::KNOWN));
+            assert_eq!(claimed, [false, true, false, true]);
+            assert_eq!(
+                (claims.claimed().count(), claims.contested().count(), claims.repeated()),
+                (301, 71, 71)
+            );
+        }
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::layout::{BLOCK, Layout, find};
 
 /// Largest request.
@@ -27,7 +29,7 @@ enum Piece {
     Pointers { blocks: std::ops::Range<usize> },
 }
 
-/// Measures the floor of `image` once, with the cache as it is, and prints seconds.
+/// Measures the floor of `image` once, with the cache as it is, and prints seconds; beside them, as an error, those of processor time.
 ///
 /// Finding the blocks warms the cache, so a cold measurement (`FSMEND_BENCH_COLD`) drops it between finding and reading,
 /// and then reads everything from the device.
@@ -39,10 +41,17 @@ pub fn run_once(image: &Path, threads: usize) -> io::Result<()> {
         super::measure::drop_caches()?;
     }
     let readers = if is_cold { threads * COLD_READERS } else { threads };
-    let start = Instant::now();
+    let (start, computed) = (Instant::now(), processor_time());
     read_all(image, &layout, &pieces, readers)?;
     println!("{}", start.elapsed().as_secs_f64());
+    eprintln!("{} of processor time", processor_time() - computed);
     Ok(())
+}
+
+/// Seconds of processor time that this process has taken so far.
+fn processor_time() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 fn read_all(image: &Path, layout: &Layout, pieces: &[Piece], threads: usize) -> io::Result<()> {

@@ -6,6 +6,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use fsmend_device::Device;
+
 use crate::claims::Claims;
 use crate::format::Volume;
 use crate::inodes::InodeTable;
@@ -67,6 +69,18 @@ pub trait AllocationMaps: Volume {
     /// What it says. `None` where that is not known, or need not be: it cannot be read (which is raised), or a mark stands for it that is right.
     fn stored(&self, area: u32, map: usize, observed: &Observed, findings: &mut Findings) -> Option<Words>;
 
+    /// The same for formats whose maps lie side by side: `read` holds what was read for the areas before.
+    fn stored_beside(
+        &self,
+        area: u32,
+        map: usize,
+        (observed, read): (&Observed, &mut ReadMaps),
+        findings: &mut Findings,
+    ) -> Option<Words> {
+        let _ = read;
+        self.stored(area, map, observed, findings)
+    }
+
     /// The counts that are kept of a map: each is compared, and added up by its kind.
     fn counts(&self, area: u32, map: usize, observed: &Observed, count: &mut dyn FnMut(Count));
 
@@ -77,6 +91,37 @@ pub trait AllocationMaps: Volume {
     fn at_area(&self, row: &'static Row, area: u32) -> Problem {
         let _ = area;
         Problem::new(row)
+    }
+}
+
+/// Maps that were read together, a stretch for each kind, and are wanted for one area after the other.
+#[derive(Clone, Debug, Default)]
+pub struct ReadMaps {
+    stretches: Vec<(u64, Vec<u8>)>,
+}
+
+impl ReadMaps {
+    /// The `len` bytes from `offset` on, if they were read.
+    pub fn get(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        self.stretches.iter().find_map(|(first, bytes)| {
+            let at = usize::try_from(offset.checked_sub(*first)?).ok()?;
+            bytes.get(at..at.checked_add(len)?)
+        })
+    }
+
+    /// Reads `len` bytes from `offset` on in the place of what was read for this kind of map before; false if they cannot be read.
+    pub fn read(&mut self, map: usize, device: &dyn Device, (offset, len): (u64, usize)) -> bool {
+        if self.stretches.len() <= map {
+            self.stretches.resize_with(map + 1, Default::default);
+        }
+        let (first, bytes) = &mut self.stretches[map];
+        *first = offset;
+        bytes.resize(len, 0);
+        let is_read = device.read_at(offset, bytes).is_ok();
+        if !is_read {
+            bytes.clear();
+        }
+        is_read
     }
 }
 
@@ -135,15 +180,15 @@ pub fn check(
         &areas,
         AREAS_PER_SLICE,
         cancel,
-        |_| (Findings::with_room(room), vec![Sum::default(); kinds]),
-        |(findings, sums), part| {
+        |_| (Findings::with_room(room), vec![Sum::default(); kinds], ReadMaps::default()),
+        |(findings, sums, read), part| {
             for (area, map) in part.iter().flat_map(|area| (0..maps.maps()).map(|map| (*area, map))) {
-                check_map(maps, (area, map), in_use, findings, sums);
+                check_map(maps, (area, map), (in_use, read), findings, sums);
             }
         },
     );
     let mut sums = vec![Sum::default(); kinds];
-    for (found, part) in states {
+    for (found, part, _) in states {
         findings.merge(found);
         for (sum, part) in sums.iter_mut().zip(part) {
             sum.stored += part.stored;
@@ -156,7 +201,7 @@ pub fn check(
 fn check_map(
     maps: &impl AllocationMaps,
     (area, map): (u32, usize),
-    in_use: InUse<'_>,
+    (in_use, read): (InUse<'_>, &mut ReadMaps),
     findings: &mut Findings,
     sums: &mut [Sum],
 ) {
@@ -171,13 +216,36 @@ fn check_map(
             findings.raise(problem.stored(count.stored).observed(count.observed));
         }
     });
-    let Some(stored) = maps.stored(area, map, &observed, findings) else { return };
+    let Some(stored) = maps.stored_beside(area, map, (&observed, read), findings) else { return };
     let used = &observed.used;
+    if stored == *used {
+        return;
+    }
     for (difference, left, right) in
         [(Difference::MarkedButFree, &stored, used), (Difference::UsedButFree, used, &stored)]
     {
         left.runs_without(right, |first, count| {
             findings.raise(maps.difference(area, map, difference, (first, count)));
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fsmend_device::MemoryDevice;
+
+    use super::*;
+
+    #[test]
+    fn what_was_read_for_one_area_is_there_for_the_next_of_its_kind() {
+        let device = MemoryDevice::new("maps", (0..=99).collect());
+        let mut read = ReadMaps::default();
+        assert_eq!(read.get(0, 1), None);
+        assert!(read.read(1, &device, (10, 20)) && read.read(0, &device, (50, 5)));
+        assert_eq!((read.get(10, 2), read.get(28, 2)), (Some(&[10, 11][..]), Some(&[28, 29][..])));
+        assert_eq!(read.get(50, 5), Some(&[50, 51, 52, 53, 54][..]));
+        assert_eq!((read.get(29, 2), read.get(9, 2), read.get(u64::MAX, 2)), (None, None, None));
+        assert!(!read.read(0, &device, (95, 10)), "behind the end");
+        assert_eq!((read.get(95, 1), read.get(50, 1), read.get(12, 1)), (None, None, Some(&[12][..])));
     }
 }

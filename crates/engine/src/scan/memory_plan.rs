@@ -150,7 +150,7 @@ impl<'a> RunContext<'a> {
     /// No claims yet, on so many units, for inodes up to this number.
     pub fn claims(self, units: u64, inodes: u32) -> Claims {
         let origins = Origins::within(self.budget, self.plan.origins_bytes, units, inodes);
-        Claims::within(self.budget, units).with_origins(origins)
+        Claims::within(self.budget, units).with_origins(origins).alone(self.plan.workers <= 1)
     }
 }
 

@@ -296,7 +296,8 @@ impl CrossCheck<'_> {
     /// directories among it join the suspects.
     fn open_tails(&mut self, suspects: &mut BTreeSet<InodeNo>) {
         let mut searched = BTreeSet::new();
-        let mut limiter = limiter_of(self.fs);
+        // Two maps of all blocks, which hardly any file system needs.
+        let mut limiter = None;
         loop {
             let fresh: Vec<InodeNo> = suspects.difference(&searched).copied().collect();
             let groups = self.tails_named_in(&fresh);
@@ -305,7 +306,7 @@ impl CrossCheck<'_> {
                 return;
             }
             for group in groups {
-                self.open_tail(group, suspects, &mut limiter);
+                self.open_tail(group, suspects, limiter.get_or_insert_with(|| limiter_of(self.fs)));
             }
         }
     }

@@ -387,6 +387,7 @@ fn scan(
     for fast_maps in [true, false] {
         let inodes = InodeTable::within(run_context.budget, inodes_count, inodes_per_group);
         let claims = run_context.claims(fs.geometry.clusters_count(), fs.geometry.inodes_count);
+        let claims = claims.dense(is_well_filled(fs));
         claim_static(fs, &claims, run_context);
         for (unit, _) in system {
             claims.claim(*unit, 1, Origin::KNOWN);
@@ -402,6 +403,11 @@ fn scan(
     }
     let inodes = InodeTable::new(inodes_count, inodes_per_group);
     (inodes, Claims::new(fs.geometry.clusters_count()), ScanOutcome::default())
+}
+
+/// Whether so much is in use that nearly every page of a map of it will be touched.
+fn is_well_filled(fs: &Fs<'_>) -> bool {
+    fs.superblock.free_blocks_count() < fs.geometry.blocks_count / 4 * 3
 }
 
 /// The units that inodes own which the scan does not walk: the lists of bad and of reserved blocks. What lies in

@@ -7,7 +7,7 @@ pub(crate) mod repair;
 
 use fsmend_base::{BlockNo, GroupNo, InodeNo, width};
 use fsmend_engine::crosscheck::allocation::{
-    AllocationMaps, Count, Difference, InUse, Observed, Sum, Words, padding_is_set,
+    AllocationMaps, Count, Difference, InUse, Observed, ReadMaps, Sum, Words, padding_is_set,
 };
 use fsmend_engine::format::Volume;
 use fsmend_engine::{Findings, Problem, Row, Value};
@@ -17,6 +17,8 @@ use fsmend_ext_format::superblock::RawSuperblock;
 
 use crate::Fs;
 
+/// Bytes of bitmaps that are read together.
+const READ_TOGETHER: usize = 64 << 10;
 /// The maps of a group.
 const BLOCKS: usize = 0;
 const INODES: usize = 1;
@@ -122,11 +124,21 @@ impl AllocationMaps for Fs<'_> {
     }
 
     fn stored(&self, area: u32, map: usize, observed: &Observed, findings: &mut Findings) -> Option<Words> {
+        self.stored_beside(area, map, (observed, &mut ReadMaps::default()), findings)
+    }
+
+    fn stored_beside(
+        &self,
+        area: u32,
+        map: usize,
+        (observed, read): (&Observed, &mut ReadMaps),
+        findings: &mut Findings,
+    ) -> Option<Words> {
         let stored = Stored { fs: self, group: GroupNo(area) };
         if map == BLOCKS {
-            stored.blocks(&observed.used, findings)
+            stored.blocks(&observed.used, read, findings)
         } else {
-            stored.inodes(&observed.used, findings)
+            stored.inodes(&observed.used, read, findings)
         }
     }
 
@@ -230,7 +242,7 @@ impl Stored<'_> {
         &self.fs.groups[self.group.0 as usize].desc
     }
 
-    fn blocks(&self, used: &Words, findings: &mut Findings) -> Option<Words> {
+    fn blocks(&self, used: &Words, read: &mut ReadMaps, findings: &mut Findings) -> Option<Words> {
         let (geometry, desc) = (&self.fs.geometry, self.desc());
         if geometry.features.group_csum() && desc.has_flag(GroupFlags::BLOCK_UNINIT) {
             let own = metadata_units(self.fs, self.group);
@@ -242,23 +254,23 @@ impl Stored<'_> {
             // The bitmap that such a flag stands for has only the metadata set.
             return Some(own);
         }
-        let Some(stored) = self.read(desc.block_bitmap, findings) else {
+        let Some(stored) = self.read((BLOCKS, desc.block_bitmap), read, findings) else {
             return (desc.block_bitmap == 0).then(|| Words::new(used.len()));
         };
         let bits = geometry.blocks_per_group / geometry.cluster_blocks;
         self.check_checksum(
             &problems::BLOCK_BITMAP_CHECKSUM,
-            (&stored, bits),
+            (stored, bits),
             desc.block_bitmap_csum,
             findings,
         );
-        if !padding_is_set(&stored, used.len()) {
+        if !padding_is_set(stored, used.len()) {
             findings.raise(Problem::new(&problems::BLOCK_BITMAP_PADDING).group(self.group));
         }
-        Some(Words::from_bytes(&stored, used.len()))
+        Some(Words::from_bytes(stored, used.len()))
     }
 
-    fn inodes(&self, used: &Words, findings: &mut Findings) -> Option<Words> {
+    fn inodes(&self, used: &Words, read: &mut ReadMaps, findings: &mut Findings) -> Option<Words> {
         let (geometry, desc) = (&self.fs.geometry, self.desc());
         if geometry.features.group_csum() && desc.has_flag(GroupFlags::INODE_UNINIT) {
             let count = used.count();
@@ -268,33 +280,56 @@ impl Stored<'_> {
             findings.raise(Problem::new(&problems::INODE_UNINIT_IN_USE).group(self.group).observed(count));
             return Some(Words::new(used.len()));
         }
-        let Some(stored) = self.read(desc.inode_bitmap, findings) else {
+        let Some(stored) = self.read((INODES, desc.inode_bitmap), read, findings) else {
             return (desc.inode_bitmap == 0).then(|| Words::new(used.len()));
         };
         let bits = geometry.inodes_per_group;
         self.check_checksum(
             &problems::INODE_BITMAP_CHECKSUM,
-            (&stored, bits),
+            (stored, bits),
             desc.inode_bitmap_csum,
             findings,
         );
-        if !padding_is_set(&stored, used.len()) {
+        if !padding_is_set(stored, used.len()) {
             findings.raise(Problem::new(&problems::INODE_BITMAP_PADDING).group(self.group));
         }
-        Some(Words::from_bytes(&stored, used.len()))
+        Some(Words::from_bytes(stored, used.len()))
     }
 
     /// The bitmap in `block`; `None` (and a problem) when it cannot be read, `None` alone when its place is lost.
-    fn read(&self, block: u64, findings: &mut Findings) -> Option<Vec<u8>> {
+    fn read<'r>(
+        &self,
+        (map, block): (usize, u64),
+        read: &'r mut ReadMaps,
+        findings: &mut Findings,
+    ) -> Option<&'r [u8]> {
         if block == 0 {
             return None;
         }
-        let read = self.fs.read_block(BlockNo(block)).ok();
-        if read.is_none() {
+        let (offset, len) = (self.fs.block_offset(BlockNo(block)), self.fs.geometry.block_size as usize);
+        let is_read = read.get(offset, len).is_some()
+            || read.read(map, self.fs.device, (offset, self.in_a_row(block) * len))
+            // Another one that cannot be read does not take it along.
+            || read.read(map, self.fs.device, (offset, len));
+        if !is_read {
             let problem = Problem::new(&problems::BITMAP_UNREADABLE).group(self.group);
             findings.raise(problem.block(BlockNo(block)));
         }
-        read
+        read.get(offset, len)
+    }
+
+    /// How many bitmaps of this group and the next ones lie in a row from `block` on: as many as a flexible group has of one kind, or the two of a group.
+    fn in_a_row(&self, block: u64) -> usize {
+        let size = self.fs.geometry.block_size as usize;
+        let most = (READ_TOGETHER / size).max(1);
+        let groups = self.fs.groups.iter().skip(self.group.0 as usize).take(most);
+        let mut places: Vec<u64> = groups
+            .flat_map(|group| self.fs.stored_bitmaps(&group.desc))
+            .filter(|place| *place >= block && *place - block < most as u64)
+            .collect();
+        places.sort_unstable();
+        places.dedup();
+        (block..).zip(places).take_while(|(expected, place)| expected == place).count().max(1)
     }
 
     fn check_checksum(

@@ -413,14 +413,19 @@ impl<'f> InodeFastPath<'f> {
 
 /// Reads a leaf entry; `None` for an empty one. Physical addresses are 48 bits.
 pub fn extent_of(entry: &[u8]) -> Option<MapRun> {
-    let entry: &[u8; 12] = entry.first_chunk()?;
+    entry.first_chunk().map(run_of).filter(|run| run.count > 0)
+}
+
+/// Reads a leaf entry, which may be empty.
+#[inline]
+pub fn run_of(entry: &[u8; 12]) -> MapRun {
     let len = u16::from_le_bytes([entry[4], entry[5]]);
     let unwritten = len > EXTENT_WRITTEN_MAX;
     let count = u32::from(if unwritten { len - EXTENT_WRITTEN_MAX } else { len });
     let high = u64::from(u16::from_le_bytes([entry[6], entry[7]]));
     let low = u64::from(u32::from_le_bytes([entry[8], entry[9], entry[10], entry[11]]));
     let logical = u64::from(u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]));
-    (count > 0).then_some(MapRun { logical, physical: high << 32 | low, count, unwritten })
+    MapRun { logical, physical: high << 32 | low, count, unwritten }
 }
 
 /// Adds one block to a list of runs, lengthening the last run where it continues it.

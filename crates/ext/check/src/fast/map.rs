@@ -20,6 +20,7 @@ use crate::fast::claimer::Claimer;
 use crate::fast::inode::{InodeFastPath, InodeSummary};
 use crate::fast::pending::PendingClaims;
 use crate::fast::pieces::{Claiming, Leaf, Piece, Pointers};
+use crate::fast::pointers::without_zeros;
 use crate::inode::MapRun;
 use crate::quota::{self, Owner};
 use crate::region::Regions;
@@ -447,8 +448,7 @@ impl<'a> Walk<'a> {
 
     fn pointer_block(&mut self, node: Node, contents: &[u8], nodes: &mut Vec<Node>) {
         let span = (node.end - node.first) / u64::from(self.geometry.pointers_per_block());
-        let (words, _) = contents.as_chunks::<4>();
-        for (at, word) in words.iter().enumerate() {
+        for (at, word) in without_zeros(contents.as_chunks().0).iter().enumerate() {
             let block = u64::from(u32::from_le_bytes(*word));
             if block == 0 {
                 continue;

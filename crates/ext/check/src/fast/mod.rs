@@ -12,4 +12,4 @@ pub mod map;
 mod pending;
 mod pieces;
 pub(crate) mod plain;
-mod pointers;
+pub(crate) mod pointers;

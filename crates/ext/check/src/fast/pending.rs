@@ -1,104 +1,144 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Claims of the maps of many inodes, gathered word by word before they are made.
+//! Claims of the maps of many inodes, gathered area by area before they are made.
 //!
 //! Files that were written side by side have their runs in turn: one map visits a word of 64 blocks once, for a few blocks, and the next map the
 //! same word for the blocks beside them. Each visit cost an atomic operation and a look at where claims come from, which was half the time of a
-//! check of fragmented files. So words wait here, in a table without locks that belongs to one worker, until another word needs
+//! check of fragmented files. So areas wait here, in a table without locks that belongs to one worker, until another area needs
 //! their place or the walk ends.
 //!
-//! What is claimed twice is found all the same: a bit that waits already sends the word on before it is set again.
+//! A run of up to 64 blocks lies in a word or in two neighbours, and which of both cannot be foretold: a branch for that is mispredicted in each tenth run.
+//! So both words are set in any case, the second one often to what it was.
+//!
+//! What is claimed twice is found all the same: a bit that waits already sends the area on before it is set again.
 
 use fsmend_base::width;
 use fsmend_engine::claims::{Claims, SharedBitmap};
 use fsmend_engine::origins::{Noted, Origin};
 
-/// Words that wait at most: 65 536 blocks, and 32 KiB of memory.
-const SLOTS: usize = 1024;
+/// Words in an area, and blocks.
+const WORDS: usize = 8;
+const BLOCKS: u64 = WORDS as u64 * 64;
+/// Areas that wait at most: 65 536 blocks, and 12 KiB of memory.
+const SLOTS: usize = 128;
 /// Longer runs are claimed at once.
-const GATHERED_MAX: u64 = 128;
+const GATHERED_MAX: u64 = 64;
 
-/// Blocks of one word that were claimed for inodes of one origin.
+/// Blocks of one area that were claimed for inodes of one origin.
 #[derive(Clone, Copy)]
 struct Slot {
-    word: u64,
-    mask: u64,
-    /// Static metadata in the word.
-    metadata: u64,
+    area: u64,
     origin: Origin,
+    /// What cannot be claimed without a closer look: static metadata, and what was claimed already. Behind the last word is one that stays clear.
+    taken: [u64; WORDS + 1],
 }
 
 /// Claims that wait. They are made at the latest when this is dropped.
 pub(super) struct PendingClaims<'a> {
     claims: &'a Claims,
     metadata: &'a SharedBitmap,
-    /// By the lower digits of the number of the word; empty until the first claim.
-    slots: Vec<Slot>,
+    /// By the lower digits of the number of the area; empty until the first claim.
+    slots: Option<Box<[Slot; SLOTS]>>,
 }
 
 impl<'a> PendingClaims<'a> {
     pub(super) fn new(claims: &'a Claims, metadata: &'a SharedBitmap) -> Self {
-        PendingClaims { claims, metadata, slots: Vec::new() }
+        PendingClaims { claims, metadata, slots: None }
     }
 
     /// Claims `count` blocks from `start`; returns whether static metadata is among them.
     #[inline]
     pub(super) fn claim(&mut self, start: u64, count: u64, origin: Origin) -> bool {
-        let (word, shift) = (start / 64, start % 64);
-        if count.wrapping_sub(1) < 64 - shift {
-            return self.set(word, u64::MAX >> (64 - count) << shift, origin);
+        let (area, within) = (start / BLOCKS, start % BLOCKS);
+        if count.wrapping_sub(1) < GATHERED_MAX
+            && within + count <= BLOCKS
+            && let Some(slots) = &mut self.slots
+            && let slot = &mut slots[width::index(area) % SLOTS]
+            && slot.area == area
+            && slot.origin == origin
+            && slot.take(within, count)
+        {
+            return false;
         }
-        self.claim_across(start, count, origin)
+        self.claim_slowly(start, count, origin)
     }
 
-    /// Claims what does not lie in one word.
-    fn claim_across(&mut self, start: u64, count: u64, origin: Origin) -> bool {
-        if count > GATHERED_MAX {
-            return self.claims.claim(start, count, origin) && self.metadata.any(start, count);
-        }
+    /// Claims what does not lie in one area that waits, or cannot be claimed without a closer look.
+    #[inline(never)]
+    fn claim_slowly(&mut self, start: u64, count: u64, origin: Origin) -> bool {
         let (end, mut at, mut hit) = (start.saturating_add(count), start, false);
+        if count > GATHERED_MAX {
+            return self.claim_at_once(start, count, origin);
+        }
         while at < end {
-            let part = (64 - at % 64).min(end - at);
-            hit |= self.set(at / 64, u64::MAX >> (64 - part) << (at % 64), origin);
+            let (area, within) = (at / BLOCKS, at % BLOCKS);
+            let part = (BLOCKS - within).min(end - at);
+            if !self.slot_for(area, origin).take(within, part) {
+                hit |= self.claim_at_once(at, part, origin);
+            }
             at += part;
         }
         hit
     }
 
-    #[inline]
-    fn set(&mut self, word: u64, bits: u64, origin: Origin) -> bool {
-        let index = width::index(word) % SLOTS;
-        match self.slots.get_mut(index) {
-            Some(slot) if slot.word == word && slot.origin == origin && slot.mask & bits == 0 => {
-                slot.mask |= bits;
-                slot.metadata & bits != 0
-            }
-            _ => self.replace(index, word, bits, origin),
-        }
+    fn claim_at_once(&self, start: u64, count: u64, origin: Origin) -> bool {
+        self.claims.claim(start, count, origin) && self.metadata.any(start, count)
     }
 
-    /// Makes the claims that wait in a slot, and puts others there.
-    #[inline(never)]
-    fn replace(&mut self, index: usize, word: u64, mask: u64, origin: Origin) -> bool {
-        if self.slots.is_empty() {
-            self.slots = vec![Slot { word: u64::MAX, mask: 0, metadata: 0, origin: Origin::KNOWN }; SLOTS];
+    /// The slot of an area, after the claims that waited there, if it was another one's.
+    fn slot_for(&mut self, area: u64, origin: Origin) -> &mut Slot {
+        let none = Slot { area: u64::MAX, origin: Origin::KNOWN, taken: [0; WORDS + 1] };
+        let slots = self.slots.get_or_insert_with(|| Box::new([none; SLOTS]));
+        let slot = &mut slots[width::index(area) % SLOTS];
+        if slot.area != area || slot.origin != origin {
+            make(self.claims, self.metadata, slot);
+            (slot.area, slot.origin) = (area, origin);
+            self.metadata.copy_into(area * BLOCKS, &mut slot.taken[..WORDS]);
         }
-        let slot = &mut self.slots[index];
-        make(self.claims, slot);
-        let metadata = self.metadata.load_word(word);
-        *slot = Slot { word, mask, metadata, origin };
-        metadata & mask != 0
+        slot
     }
 }
 
-fn make(claims: &Claims, slot: &Slot) {
-    if slot.mask != 0 {
-        claims.claim_word(slot.word, slot.mask, slot.origin, &mut Noted::default());
+impl Slot {
+    /// Notes a claim of up to 64 blocks that lie in the area, unless one of them is taken.
+    #[inline]
+    fn take(&mut self, within: u64, count: u64) -> bool {
+        let (word, shift) = (width::index(within / 64), within % 64);
+        let bits = u64::MAX >> (64 - count);
+        // A shift by 64 is none.
+        let (low, high) = (bits << shift, bits >> 1 >> (63 - shift));
+        let Some([first, second]) = self.taken.get_mut(word..).and_then(<[u64]>::first_chunk_mut) else {
+            return false;
+        };
+        if *first & low | *second & high != 0 {
+            return false;
+        }
+        *first |= low;
+        *second |= high;
+        true
+    }
+}
+
+/// Makes the claims that wait in a slot.
+fn make(claims: &Claims, metadata: &SharedBitmap, slot: &Slot) {
+    if slot.area == u64::MAX {
+        return;
+    }
+    let (mut own, mut noted) = ([0; WORDS], Noted::default());
+    metadata.copy_into(slot.area * BLOCKS, &mut own);
+    for ((index, taken), own) in (slot.area * WORDS as u64..).zip(&slot.taken[..WORDS]).zip(own) {
+        let mask = taken & !own;
+        if mask != 0 {
+            claims.claim_word(index, mask, slot.origin, &mut noted);
+        }
     }
 }
 
 impl Drop for PendingClaims<'_> {
     fn drop(&mut self) {
-        self.slots.iter().for_each(|slot| make(self.claims, slot));
+        self.slots
+            .iter()
+            .flat_map(|slots| slots.iter())
+            .for_each(|slot| make(self.claims, self.metadata, slot));
     }
 }
 

@@ -5,10 +5,10 @@
 use fsmend_engine::origins::Origin;
 
 use crate::fast::claimer::Claimer;
-use crate::fast::inode::{extent_of, push_block};
+use crate::fast::inode::{push_block, run_of};
 use crate::fast::map::Tally;
 use crate::fast::pending::PendingClaims;
-use crate::fast::pointers::{are_in_range, each_run};
+use crate::fast::pointers::{are_in_range, each_run, without_zeros};
 use crate::region::Regions;
 
 /// What is done with the runs of blocks that a piece leads to.
@@ -28,7 +28,10 @@ pub(super) struct Claiming<'p, 'a> {
 impl Takes for Claiming<'_, '_> {
     #[inline]
     fn take(&mut self, start: u64, count: u64) {
-        self.hit |= self.pending.claim(start, count, self.origin);
+        // Hardly ever: there is nothing to write down for each run.
+        if self.pending.claim(start, count, self.origin) {
+            self.hit = true;
+        }
     }
 }
 
@@ -63,17 +66,16 @@ impl Piece for Leaf<'_> {
         // Where the leaf begins, and the block behind the run before; 0 for none.
         let (mut start, mut expected) = (0, 0);
         for entry in self.entries {
-            let Some(run) = extent_of(entry) else {
-                suspect = true;
-                continue;
-            };
+            let run = run_of(entry);
             let (count, end) = (u64::from(run.count), run.logical + u64::from(run.count));
-            let in_range = run.physical >= low && run.physical + count <= high;
-            if run.logical < next_logical
-                || end > self.end
-                || !in_range
-                || (run.unwritten && self.is_directory)
-            {
+            // One branch for all that may be wrong: nearly always nothing is.
+            let is_wrong = (count == 0)
+                | (run.logical < next_logical)
+                | (end > self.end)
+                | (run.physical < low)
+                | (run.physical + count > high)
+                | (run.unwritten & self.is_directory);
+            if is_wrong {
                 suspect = true;
                 continue;
             }
@@ -116,8 +118,7 @@ pub(super) struct Pointers<'c, 'r> {
 impl Piece for Pointers<'_, '_> {
     fn gather(&self, tally: &mut Tally, taker: &mut impl Takes) {
         // What comes behind the end of the file is 0.
-        let used = self.words.iter().rposition(|word| *word != [0; 4]).map_or(0, |last| last + 1);
-        let words = &self.words[..used];
+        let words = without_zeros(self.words);
         if !self.is_directory && are_in_range(words, self.blocks.0, self.blocks.1) {
             self.dense(words, tally, taker);
         } else {

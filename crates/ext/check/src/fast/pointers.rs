@@ -2,8 +2,10 @@
 //! The pointers of an indirect block, all at once: whether they are in range, and which runs of blocks they lead to. Written for the vector units
 //! of the processor: a branch for each pointer is mispredicted at the end of each run.
 
-/// Pointers that are looked at together: their ends of runs fit in a word.
-const TOGETHER: usize = 64;
+use fsmend_base::neighbours::{self, TOGETHER, breaks};
+
+/// Pointers behind the end of a file that are passed over together.
+const ZEROS_TOGETHER: usize = 16;
 
 /// Whether all of them lead to blocks from `low` on and below `high`.
 pub(super) fn are_in_range(words: &[[u8; 4]], low: u64, high: u64) -> bool {
@@ -11,8 +13,16 @@ pub(super) fn are_in_range(words: &[[u8; 4]], low: u64, high: u64) -> bool {
     let (Ok(low), Ok(room)) = (u32::try_from(low), u32::try_from(highest.saturating_sub(low))) else {
         return words.is_empty();
     };
-    let outside = |word: &[u8; 4]| u32::from(u32::from_le_bytes(*word).wrapping_sub(low) > room);
-    highest >= u64::from(low) && words.iter().fold(0, |any, word| any | outside(word)) == 0
+    highest >= u64::from(low) && neighbours::are_in_range(words, low, room)
+}
+
+/// The pointers up to the last one that is not 0.
+pub(crate) fn without_zeros(words: &[[u8; 4]]) -> &[[u8; 4]] {
+    let is_zero = |part: &&[[u8; 4]]| part.iter().fold(0, |any, word| any | u32::from_le_bytes(*word)) == 0;
+    let zeros = words.rchunks(ZEROS_TOGETHER).take_while(is_zero).map(<[_]>::len).sum();
+    let words = &words[..words.len().saturating_sub(zeros)];
+    let used = words.iter().rposition(|word| *word != [0; 4]).map_or(0, |last| last + 1);
+    &words[..used]
 }
 
 /// Calls `visit` with the first block and the length of each run, in the order of the pointers.
@@ -43,19 +53,6 @@ fn ends_of_runs(words: &[[u8; 4]]) -> u64 {
     these[..=last].copy_from_slice(words);
     next[..last].copy_from_slice(&words[1..]);
     breaks(&these, &next) & ((1 << last) - 1) | 1 << last
-}
-
-/// One bit for each pair that does not lead to neighbouring blocks.
-#[inline]
-fn breaks(these: &[[u8; 4]; TOGETHER], next: &[[u8; 4]; TOGETHER]) -> u64 {
-    let mut flags = [0u8; TOGETHER];
-    for ((flag, this), next) in flags.iter_mut().zip(these).zip(next) {
-        *flag = u8::from(u32::from_le_bytes(*this).wrapping_add(1) != u32::from_le_bytes(*next));
-    }
-    let (eights, _) = flags.as_chunks::<8>();
-    // Each byte is 0 or 1; the product has byte number i at bit 56 + i, and no two of its terms meet.
-    let bits = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-    eights.iter().rev().fold(0, |all, eight| all << 8 | bits(eight))
 }
 
 #[cfg(test)]
@@ -94,6 +91,18 @@ mod tests {
                 next += count as u32 + 1 + random.below(3) as u32;
             }
             assert_eq!(runs(&blocks), expected, "{len}");
+        }
+    }
+
+    #[test]
+    fn zeros_behind_the_last_pointer_are_left_out() {
+        for used in [0, 1, 15, 16, 17, 40, 41] {
+            for len in [used, used + 1, used + 15, used + 16, used + 70] {
+                let mut blocks = vec![0; len];
+                blocks[..used].fill(9);
+                blocks[..used.saturating_sub(1)].fill(0);
+                assert_eq!(without_zeros(&words(&blocks)).len(), used, "{used} of {len}");
+            }
         }
     }
 

@@ -74,6 +74,29 @@ pub fn read_within(
     blocks: &[u64],
     visit: &mut Visit<'_>,
 ) -> Reading {
+    read_stretches(window, reader, fs, blocks, &mut |arrival| {
+        if let Arrival::Block(index, contents) = arrival {
+            visit(index, contents);
+        }
+    })
+}
+
+/// What has been read.
+pub enum Arrival<'b> {
+    /// The index of a block, and its contents.
+    Block(usize, Result<&'b [u8], ReadError>),
+    /// The number of the first block, and the contents of the blocks of a merged request: those handed out before, and what lies between them.
+    Stretch(u64, &'b [u8]),
+}
+
+/// The same, where what lies between the blocks may be of use, too: each stretch is handed out behind its blocks.
+pub fn read_stretches(
+    window: &mut Window,
+    reader: &mut BatchReader<'_>,
+    fs: &Fs<'_>,
+    blocks: &[u64],
+    visit: &mut dyn FnMut(Arrival<'_>),
+) -> Reading {
     let size = fs.geometry.block_size;
     let singles = requests_for(fs, blocks);
     let merged = coalesce(&singles, window.gap(), REQUEST_MAX.max(size));
@@ -84,13 +107,16 @@ pub fn read_within(
             match &result {
                 Ok(bytes) => {
                     let at = width::index(singles[member].offset - part.request.offset);
-                    visit(member, Ok(&bytes[at..at + size as usize]));
+                    visit(Arrival::Block(member, Ok(&bytes[at..at + size as usize])));
                 }
                 Err(_) => match fs.read_block(BlockNo(blocks[member])) {
-                    Ok(bytes) => visit(member, Ok(&bytes)),
-                    Err(error) => visit(member, Err(error)),
+                    Ok(bytes) => visit(Arrival::Block(member, Ok(&bytes))),
+                    Err(error) => visit(Arrival::Block(member, Err(error))),
                 },
             }
+        }
+        if let Ok(bytes) = result {
+            visit(Arrival::Stretch(blocks[part.members.start], bytes));
         }
     });
     let bytes = requests.iter().map(|request| u64::from(request.len)).sum();

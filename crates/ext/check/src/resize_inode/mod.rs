@@ -18,6 +18,7 @@ use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::{InodeFlags, LARGE_FILE, RawInode, mode, special};
 
 use crate::Fs;
+use crate::fast::pointers::without_zeros;
 use sound_map::Extent;
 
 /// Index of the double indirect block in `i_block`.
@@ -180,6 +181,7 @@ fn check_copies(
     backups: &[u32],
     (block, pointers): (u64, &[u8]),
 ) -> Result<u64, String> {
+    let pointers = without_zeros(pointers.as_chunks().0).as_flattened();
     refuse_foreign_blocks(fs, pointers)?;
     let mut copies = 0;
     for (group, slot) in backups.iter().zip(0..geometry.block_size / 4) {

@@ -19,7 +19,7 @@ use crate::fast::jobs::DirectoryJob;
 use crate::fast::map::{Node, Tally, Walk, WalkItem, WalkMode, Walked, join, verdicts};
 use crate::inode;
 use crate::quota::{self};
-use crate::reading::{announce_all, read_blocks};
+use crate::reading::{Arrival, Window, announce_all, read_stretches};
 
 /// Most nodes of maps that are read in one go; more wait on a stack.
 const NODES_IN_FLIGHT: usize = 4096;
@@ -276,25 +276,69 @@ impl<'a> Scan<'a> {
                 stack.extend(wave.drain(at_once.max(1)..));
             }
             wave.sort_unstable_by_key(|node: &Node| node.block);
-            if mode == WalkMode::Claim {
-                let visited = self.nodes_visited.fetch_add(wave.len() as u64, Relaxed) + wave.len() as u64;
-                if visited > fs.geometry.blocks_count || self.is_crowded() {
-                    break;
-                }
+            if !self.may_visit(mode, wave.len() as u64) {
+                break;
             }
             let blocks: Vec<u64> = wave.iter().map(|node| node.block).collect();
+            let (mut looked_at, mut beside) = (stack.len(), 0);
             let reading = self.paced(worker, (wave.len(), Size::Block), |worker| {
-                read_blocks(&mut worker.reader, fs, &blocks, &mut |index, result| match result {
-                    Ok(contents) => walk.visit(wave[index], contents, &mut stack),
-                    Err(_) => walk.unreadable(wave[index]),
+                let window = &mut Window::default();
+                read_stretches(window, &mut worker.reader, fs, &blocks, &mut |arrival| match arrival {
+                    Arrival::Block(index, Ok(contents)) => walk.visit(wave[index], contents, &mut stack),
+                    Arrival::Block(index, Err(_)) => walk.unreadable(wave[index]),
+                    Arrival::Stretch(first, bytes) => {
+                        beside += self.visit_beside(&mut walk, mode, &mut stack, (looked_at, first, bytes));
+                        looked_at = stack.len();
+                    }
                 })
             });
             let cost = &mut worker.outcome.costs[MAPS];
-            cost.items += wave.len() as u64;
+            cost.items += wave.len() as u64 + beside;
             cost.requests += reading.requests;
             cost.bytes += reading.bytes;
         }
         walk.finish()
+    }
+
+    /// Counts nodes that are about to be visited; false if there have been too many.
+    fn may_visit(&self, mode: WalkMode, count: u64) -> bool {
+        if mode != WalkMode::Claim {
+            return true;
+        }
+        let visited = self.nodes_visited.fetch_add(count, Relaxed).saturating_add(count);
+        visited <= self.fs.geometry.blocks_count && !self.is_crowded()
+    }
+
+    /// Visits the nodes on `stack` from number `from` on that were read already, in a stretch that begins with block `first`. Returns how many they are.
+    /// Only leaves: what hangs below others would wait without anyone having looked whether there is room for it.
+    fn visit_beside(
+        &self,
+        walk: &mut Walk<'_>,
+        mode: WalkMode,
+        stack: &mut Vec<Node>,
+        (from, first, bytes): (usize, u64, &[u8]),
+    ) -> u64 {
+        let size = self.fs.geometry.block_size as usize;
+        let contents_of = |node: &Node| {
+            let at = usize::try_from(node.block.checked_sub(first)?).ok()?.checked_mul(size)?;
+            bytes.get(at..at.checked_add(size)?).filter(|_| !node.leads_on())
+        };
+        let (mut kept, mut visited) = (from, 0);
+        for index in from..stack.len() {
+            let node = stack[index];
+            match contents_of(&node).filter(|_| self.may_visit(mode, 1)) {
+                Some(contents) => {
+                    walk.visit(node, contents, &mut Vec::new());
+                    visited += 1;
+                }
+                None => {
+                    stack[kept] = node;
+                    kept += 1;
+                }
+            }
+        }
+        stack.truncate(kept);
+        visited
     }
 }
 

@@ -4,7 +4,7 @@
 //! [`hash`] takes the version that a root stores (with the sign of characters settled by [`effective_version`]), the
 //! seed of the superblock and a name, and gives the major hash, by which leaves are ordered, and the minor one, by which
 //! names of equal major hash are. Bit 0 of a major hash is always clear, and the largest value is kept free as an end
-//! mark. No allocation, one pass over the name. [`majors`] hashes eight names at once.
+//! mark. No allocation, one pass over the name. [`majors`] hashes sixteen names at once.
 //!
 //! Sources: "ext4 Data Structures and Algorithms", hash tree directories; RFC 1320 (MD4), of which the half-MD4 rounds are a
 //! shortened form; Wheeler and Needham, "TEA, a Tiny Encryption Algorithm"; Aumasson and Bernstein, "SipHash".
@@ -13,6 +13,8 @@ mod half_md4;
 mod lanes;
 mod siphash;
 mod tea;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 use crate::htree::hash_version;
 
