@@ -33,8 +33,8 @@ impl GivenUp {
 }
 
 impl Contest {
-    /// What each inode gives up of the units of this contest.
-    pub fn given_up<V: ClaimLookup>(&self, volume: &V, claims: &Claims) -> BTreeMap<InodeNo, GivenUp> {
+    /// What each inode gives up of the units of this contest, the least first: where there is no room for copies of everything, as many as can be get theirs.
+    pub fn given_up<V: ClaimLookup>(&self, volume: &V, claims: &Claims) -> Vec<(InodeNo, GivenUp)> {
         let mut all: BTreeMap<InodeNo, GivenUp> = BTreeMap::new();
         self.visit_owners(volume, claims, |unit, owners| {
             let keeper = owners.first().copied();
@@ -47,6 +47,8 @@ impl Contest {
                 }
             }
         });
+        let mut all: Vec<_> = all.into_iter().collect();
+        all.sort_by_key(|(_, given_up)| given_up.0.len());
         all
     }
 }
