@@ -60,7 +60,7 @@ impl Kind {
 /// Marks that a format may put on an inode, kept beside its kind.
 pub mod mark {
     /// Holds an attribute value; no name may lead to it.
-    pub const VALUE_HOLDER: u8 = 0x10;
+    pub const EA_INODE: u8 = 0x10;
     /// Encrypted.
     pub const ENCRYPTED: u8 = 0x20;
     /// Reserved by the format: used without being reachable by a name.

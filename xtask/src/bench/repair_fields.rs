@@ -215,7 +215,7 @@ impl Notes {
     fn enter(&self, places: Range<usize>, tally: &Tally) -> io::Result<()> {
         let words: Vec<String> = tally.iter().map(|(fate, count)| format!("{fate} {count}")).collect();
         let line = format!("{}..{}: {}\n", places.start, places.end, words.join(", "));
-        let path = self.folder.join("ledger.txt");
+        let path = self.folder.join("judged.txt");
         let text = read_if_any(&path)? + &line;
         fs::write(path, text)
     }

@@ -18,15 +18,15 @@ pub fn check(sources: &[Source], remarks: &mut Remarks) {
         else {
             continue;
         };
-        let Some(rooms) = allowed.get(name) else {
+        let Some(crates) = allowed.get(name) else {
             remarks.error(&manifest.path, "this crate has no row in the table of ARCHITECTURE.md");
             continue;
         };
-        for room in dependencies(&manifest.text) {
-            if !rooms.contains(&room) {
+        for dependency in dependencies(&manifest.text) {
+            if !crates.contains(&dependency) {
                 remarks.error(
                     &manifest.path,
-                    format!("depends on {room}, which the table in ARCHITECTURE.md does not allow"),
+                    format!("depends on {dependency}, which the table in ARCHITECTURE.md does not allow"),
                 );
             }
         }
@@ -38,37 +38,37 @@ fn read_table(text: &str) -> BTreeMap<String, Vec<String>> {
     let mut table: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in text.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [_, name, _, rooms, ..] = cells.as_slice() else { continue };
+        let [_, name, _, crates, ..] = cells.as_slice() else { continue };
         let name = name.trim_matches('`').trim_start_matches("crates/").to_owned();
-        let rooms = match rooms.strip_prefix("all above") {
+        let crates = match crates.strip_prefix("all above") {
             Some(rest) => {
                 let but = rest.trim().trim_start_matches("but").trim().trim_matches('`');
-                table.keys().filter(|room| *room != but).cloned().collect()
+                table.keys().filter(|name| *name != but).cloned().collect()
             }
-            None => rooms.split(',').map(|room| room.trim().trim_matches('`').to_owned()).collect(),
+            None => crates.split(',').map(|name| name.trim().trim_matches('`').to_owned()).collect(),
         };
-        table.insert(name, rooms);
+        table.insert(name, crates);
     }
     table
 }
 
-/// Our own crates under `[dependencies]` of a manifest (`fsmend-ext-format` is the room `ext/format`).
+/// Our own crates under `[dependencies]` of a manifest (`fsmend-ext-format` is the crate `ext/format`).
 /// What stands under `[dev-dependencies]` is left alone: tests may use the testkit.
 fn dependencies(manifest: &str) -> Vec<String> {
     let mut section = "";
-    let mut rooms = Vec::new();
+    let mut crates = Vec::new();
     for line in manifest.lines() {
         if line.starts_with('[') {
             section = line.trim();
         } else if section == "[dependencies]" && line.starts_with("fsmend.") {
-            rooms.push("fsmend".to_owned());
+            crates.push("fsmend".to_owned());
         } else if section == "[dependencies]" && line.starts_with("fsmend-") {
             let name = line.trim_start_matches("fsmend-").split(['.', ' ', '=']).next().unwrap_or_default();
             let is_of_family = ["ext-", "ufs-", "hybridfs-"].iter().any(|family| name.starts_with(family));
-            rooms.push(if is_of_family { name.replacen('-', "/", 1) } else { name.to_owned() });
+            crates.push(if is_of_family { name.replacen('-', "/", 1) } else { name.to_owned() });
         }
     }
-    rooms
+    crates
 }
 
 #[cfg(test)]

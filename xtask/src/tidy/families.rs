@@ -14,7 +14,7 @@ const EXEMPT: &[&str] = &["crates/device/src/partition/types.rs"];
 
 /// The program knows families by the registry alone, but for the folders that take the options of another checker.
 const PROGRAM: &str = "crates/cli/src/";
-const FACES: &[&str] = &["crates/cli/src/e2fsck_compat/", "crates/cli/src/fsck_ffs_compat/"];
+const COMPAT: &[&str] = &["crates/cli/src/e2fsck_compat/", "crates/cli/src/fsck_ffs_compat/"];
 
 /// Checks every source of those crates, tests and comments included, and the code of the program.
 pub fn check(sources: &[Source], remarks: &mut Remarks) {
@@ -32,8 +32,8 @@ pub fn check(sources: &[Source], remarks: &mut Remarks) {
 }
 
 fn check_program(sources: &[Source], remarks: &mut Remarks) {
-    let is_face = |path: &str| FACES.iter().any(|face| path.starts_with(face));
-    let of_program = |source: &&Source| source.path.starts_with(PROGRAM) && !is_face(&source.path);
+    let is_compat = |path: &str| COMPAT.iter().any(|folder| path.starts_with(folder));
+    let of_program = |source: &&Source| source.path.starts_with(PROGRAM) && !is_compat(&source.path);
     for source in sources.iter().filter(of_program) {
         // Tests may take a row or a type of some family as an example.
         let code = source.text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"));

@@ -166,8 +166,7 @@ impl<'a> Certifier<'a> {
         let Some(fact) = fact else { return (Certainty::Later, None) };
         let kind = fact.kind();
         let as_said = if self.typed { kind == target.kind } else { kind != Kind::Unused };
-        let plain =
-            kind != Kind::Unknown && fact.0 & (mark::VALUE_HOLDER | mark::SUSPECT | mark::RESERVED) == 0;
+        let plain = kind != Kind::Unknown && fact.0 & (mark::EA_INODE | mark::SUSPECT | mark::RESERVED) == 0;
         (if as_said && plain { Certainty::Right } else { Certainty::Suspect }, place)
     }
 }

@@ -167,7 +167,7 @@ impl CrossCheck<'_> {
         holders.dedup();
         holders.retain(|inode| {
             let fact = self.inodes.fact(*inode).unwrap_or_default();
-            fact.has(mark::VALUE_HOLDER) && fact.kind() != Kind::Unused
+            fact.has(mark::EA_INODE) && fact.kind() != Kind::Unused
         });
         holders
     }
@@ -430,7 +430,7 @@ impl CrossCheck<'_> {
         };
         for inode in references.keys().filter(is_unmarked) {
             let (links, _) = self.inodes.links(*inode);
-            self.inodes.revise(*inode, InodeFact::new(Kind::Regular, mark::VALUE_HOLDER), links);
+            self.inodes.revise(*inode, InodeFact::new(Kind::Regular, mark::EA_INODE), links);
             self.repair_input.value_inodes.push((*inode, ValueMend::Flag));
         }
         let flagged: Vec<_> = holders

@@ -29,7 +29,7 @@ struct Bench {
 }
 
 thread_local! {
-    static DESK: RefCell<Option<ScratchImage>> = const { RefCell::new(None) };
+    static SCRATCH: RefCell<Option<ScratchImage>> = const { RefCell::new(None) };
 }
 
 /// Calls `work` with all bytes of the image.
@@ -105,7 +105,7 @@ fn on_bench<T>(image: &Image, work: impl FnOnce(&mut Bench) -> io::Result<T>) ->
 
 /// With this thread's scratch image for a sound image: the one at hand, or a new one.
 fn on_scratch<T>(sound: &'static [u8], work: impl FnOnce(&mut ScratchImage) -> T) -> T {
-    DESK.with_borrow_mut(|slot| {
+    SCRATCH.with_borrow_mut(|slot| {
         let fits = |scratch: &ScratchImage| std::ptr::eq(scratch.sound, sound);
         let scratch = slot.take().filter(fits).unwrap_or_else(|| ScratchImage {
             sound,

@@ -122,7 +122,7 @@ impl Judge<'_> {
         if fact.has(mark::RESERVED) && inode.0 >= self.fs.geometry.first_inode {
             return Some(&rows::ENTRY_INODE_INVALID);
         }
-        if fact.has(mark::VALUE_HOLDER) {
+        if fact.has(mark::EA_INODE) {
             return Some(&rows::ENTRY_TO_VALUE_INODE);
         }
         if self.params.encrypted && slot == Slot::Name {

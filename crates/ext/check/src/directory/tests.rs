@@ -218,9 +218,7 @@ fn damaged_entries() -> Vec<&'static str> {
         damage(&rows::FILE_TYPE_UNEXPECTED, World::plain(), |world| {
             world.geometry.features.incompat = Incompat::empty()
         }),
-        damage(&rows::ENTRY_TO_VALUE_INODE, World::plain(), |world| {
-            world.marks = vec![(13, mark::VALUE_HOLDER)]
-        }),
+        damage(&rows::ENTRY_TO_VALUE_INODE, World::plain(), |world| world.marks = vec![(13, mark::EA_INODE)]),
         damage(&rows::ENTRY_INODE_INVALID, World::plain(), |world| world.marks = vec![(13, mark::RESERVED)]),
         damage(
             &rows::ENTRY_IN_UNUSED_TAIL,

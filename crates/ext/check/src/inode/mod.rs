@@ -223,7 +223,7 @@ fn marks(subject: &Subject<'_, '_>, role: Role) -> u8 {
     let raw = &subject.raw;
     let mut marks = 0;
     if raw.has_flag(InodeFlags::EA_INODE) {
-        marks |= mark::VALUE_HOLDER;
+        marks |= mark::EA_INODE;
     }
     if raw.has_flag(InodeFlags::ENCRYPT) {
         marks |= mark::ENCRYPTED;

@@ -12,12 +12,19 @@ use super::problems::{EMPTY_DIRECTORY, SECTORS_WRONG, SIZE_WRONG};
 use super::subject::Subject;
 use crate::Fs;
 
+/// The name of a directory, and its own `.`.
+const DIRECTORY_LINKS_MIN: u16 = 2;
 /// Blocks that the inode itself points to.
 const DIRECT_BLOCKS: u64 = 12;
 
-/// A directory has at least one block; `false` when this one has to be cleared.
+/// A directory has at least one block; `false` when this one has to be cleared. Where all else is as in a directory, it was only the map that was lost:
+/// its first block is a hole then, which is filled with an empty one.
 pub(crate) fn directory_has_blocks(subject: &mut Subject<'_, '_>, layout: Layout, clusters: u64) -> bool {
-    let empty = subject.is_directory() && layout != Layout::Inline && clusters == 0;
+    let blocks = subject.raw.size() / subject.block_size();
+    let has_lost_map = subject.raw.size().is_multiple_of(subject.block_size())
+        && (1..=subject.directory_blocks_max()).contains(&blocks)
+        && subject.raw.i_links_count.get() >= DIRECTORY_LINKS_MIN;
+    let empty = subject.is_directory() && layout != Layout::Inline && clusters == 0 && !has_lost_map;
     if empty {
         let problem = subject.problem(&EMPTY_DIRECTORY);
         subject.raise(problem);
@@ -40,7 +47,8 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map, 
         file_size_wrong(subject, layout, map)
     };
     if wrong {
-        let right = map.end().saturating_mul(subject.block_size());
+        let end = if subject.is_directory() { map.end().max(1) } else { map.end() };
+        let right = end.saturating_mul(subject.block_size());
         let problem = subject.problem(&SIZE_WRONG).stored(subject.raw.size()).observed(right);
         subject.raise(problem);
         subject.raw.set_size(right);
@@ -52,7 +60,7 @@ pub(crate) fn inspect(subject: &mut Subject<'_, '_>, layout: Layout, map: &Map, 
 fn directory_size_wrong(subject: &Subject<'_, '_>, map: &Map) -> bool {
     let size = subject.raw.size();
     let preallocated = u64::from(subject.fs.superblock.s_prealloc_dir_blocks);
-    let (blocks, end) = (size / subject.block_size(), map.end());
+    let (blocks, end) = (size / subject.block_size(), map.end().max(1));
     !size.is_multiple_of(subject.block_size()) || blocks > end || end - blocks > preallocated
 }
 

@@ -133,6 +133,16 @@ fn fields_of_directories() {
     );
     let empty = tree(mode::DIRECTORY, 0, &[], 0, 0);
     assert!(Bench::new().expect(FILE, &empty, &[&EMPTY_DIRECTORY]).cleared);
+    // One that has all else of a directory lost nothing but its map.
+    let mut lost = tree(mode::DIRECTORY, 0, &[], 0, 0);
+    lost.set_size(1024);
+    lost.i_links_count.set(2);
+    assert!(!Bench::new().expect(FILE, &lost, &[]).cleared, "it has a hole at its first block");
+    lost.set_size(3072);
+    let inspection = Bench::new().expect(FILE, &lost, &[&SIZE_WRONG]);
+    assert_eq!((inspection.cleared, inspection.raw().size()), (false, 1024));
+    lost.set_size(1000);
+    assert!(Bench::new().expect(FILE, &lost, &[&EMPTY_DIRECTORY]).cleared);
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl LinkRules for Fs<'_> {
 
     fn has_names(&self, inode: InodeNo, fact: InodeFact) -> bool {
         let reserved = inode.0 < self.geometry.first_inode && inode.0 != special::ROOT;
-        !reserved && fact.0 & (mark::RESERVED | mark::VALUE_HOLDER) == 0
+        !reserved && fact.0 & (mark::RESERVED | mark::EA_INODE) == 0
     }
 
     fn is_worthless(&self, inode: InodeNo) -> bool {

@@ -198,7 +198,7 @@ fn unwanted(context: &RepairContext<'_>, contest: &Contest) -> BTreeSet<InodeNo>
     found.retain(|inode| {
         context.inodes.fact(*inode).is_some_and(|fact| {
             let is_file = fact.kind() != Kind::Unused && fact.kind() != Kind::Directory;
-            is_file && !fact.has(mark::RESERVED) && !fact.has(mark::VALUE_HOLDER)
+            is_file && !fact.has(mark::RESERVED) && !fact.has(mark::EA_INODE)
         })
     });
     found

@@ -115,7 +115,7 @@ impl ScanOutcome {
         }
         claim_inspection(fs, claims, inode, inspection);
         self.rebuilds.extend(inspection.rebuild.then_some(inode));
-        self.value_holders.extend((inspection.marks & mark::VALUE_HOLDER != 0).then_some(inode));
+        self.value_holders.extend((inspection.marks & mark::EA_INODE != 0).then_some(inode));
         self.value_references
             .extend(inspection.value_inodes.iter().map(|(value, hash)| (*value, *hash, inode)));
         let blocks = inspection.charged_sectors / u64::from(fs.geometry.block_size / 512);

@@ -21,10 +21,11 @@ use std::collections::BTreeMap;
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_engine::pool::Stage;
 use fsmend_ext_format::features::Incompat;
+use fsmend_ext_format::inode::RawInode;
 
 use super::Directory;
 use crate::Fs;
-use crate::repair::{Laid, RepairContext};
+use crate::repair::{Laid, RepairContext, seal_inode};
 
 /// The work, as traces call it.
 const NAMES: [Stage; 1] = [Stage { name: "names that go", pass: 1 }];
@@ -85,10 +86,26 @@ fn rewrite_all(context: &mut RepairContext<'_>, directories: &[InodeNo]) {
             let fresh = rewrite.filter(|rewrite| !rewrite.rests_on(&context.fs, &laid));
             let rewrite = fresh.or_else(|| rewrite::work_out(&context.fs, *inode, &[]));
             if let Some(rewrite) = rewrite {
-                rewrite.carry_out(context, &mut laid);
+                let has_lost_map = rewrite.has_no_blocks();
+                if !rewrite.carry_out(context, &mut laid) && has_lost_map {
+                    give_up(context, *inode);
+                }
             }
         }
     }
+}
+
+/// A directory without a block, for which none is free, says so: the next round clears it.
+fn give_up(context: &RepairContext<'_>, inode: InodeNo) {
+    let Some((Ok(mut record), place)) = context.fs.read_inode(inode).zip(context.fs.inode_offset(inode))
+    else {
+        return;
+    };
+    let mut raw = RawInode::from_record(&record);
+    raw.set_size(0);
+    raw.store(&mut record);
+    seal_inode(&context.fs, inode, &mut record);
+    context.overlay.put(place, record);
 }
 
 /// Mends directories and the tree.

@@ -112,6 +112,11 @@ impl Rewrite {
         }
     }
 
+    /// Whether the map of the directory leads to no block.
+    pub fn has_no_blocks(&self) -> bool {
+        !self.directory.inline && self.directory.runs.is_empty()
+    }
+
     /// Whether a block of the directory is among those that were written since.
     pub fn rests_on(&self, fs: &Fs<'_>, laid: &Laid) -> bool {
         let mut blocks = self

@@ -85,6 +85,25 @@ fn a_hole_costs_nothing_but_itself() {
 }
 
 #[test]
+fn a_directory_that_lost_its_only_block_stays_and_is_empty() {
+    let mut world = World::plain();
+    world.directory(14, 2, &[0], &[]);
+    repair(&mut world);
+    assert_eq!((world.names(12), world.names(14)), (names(&[("sub", 14)]), names(&[])));
+    let raw = raw(&mut world, 14);
+    assert_eq!((raw.size(), raw.i_blocks_lo.get(), raw.i_links_count.get()), (BLOCK as u64, 2, 2));
+}
+
+#[test]
+fn without_room_a_directory_that_lost_its_only_block_is_cleared_in_the_next_round() {
+    let mut world = World::plain();
+    world.full = true;
+    world.directory(14, 2, &[0], &[]);
+    world.repair();
+    assert_eq!(raw(&mut world, 14).size(), 0);
+}
+
+#[test]
 fn a_lost_first_block_is_made_anew() {
     let mut world = World::plain();
     world.directory(14, 2, &[0, 43], &[]);
