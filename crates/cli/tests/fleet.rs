@@ -310,7 +310,7 @@ fn a_full_run_folder_is_tried_again_and_loses_nothing() {
     let last = code(&fleet(&["work", "--run", &run]));
     let (merged, ids) = (fleet_of.merged(&run), fleet_of.ids(&run));
     let plan = Path::new(&run).join("plans/v0.fsmend").exists();
-    host::run("umount", [unmount]).unwrap();
+    host::unmount(unmount).unwrap();
     assert_eq!(codes[0], 75, "{codes:?}");
     assert!(codes.iter().all(|code| [0, 75].contains(code)), "{codes:?}");
     assert_eq!((last, &merged["totals"]["sound"], ids.len()), (0, &7.into(), 8), "{merged}");

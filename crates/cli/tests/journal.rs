@@ -54,7 +54,7 @@ impl Pair {
         for file in [&image, &journal] {
             std::fs::copy(file, file.with_extension("cut")).unwrap();
         }
-        host::run("umount", [point.to_str().unwrap()]).unwrap();
+        host::unmount(&point).unwrap();
         drop((on, beside));
         for file in [&image, &journal] {
             std::fs::rename(file.with_extension("cut"), file).unwrap();

@@ -274,7 +274,7 @@ fn an_undo_file_that_cannot_be_written_is_found_out_before_anything_is() {
     host::run("mount", ["-o", "remount,ro", target]).unwrap();
     let protected = repair();
     let left = std::fs::read_dir(&point).unwrap().count();
-    host::run("umount", [target]).unwrap();
+    host::unmount(target).unwrap();
     for refused in [full, protected] {
         assert_eq!(code(&refused), 8, "{}", stdout(&refused));
         assert!(stderr(&refused).contains("nothing was written"), "{}", stderr(&refused));

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use fsmend_testkit::host::{find_program, is_root, run, skip};
+use fsmend_testkit::host::{find_program, is_root, run, skip, unmount};
 
 const FSMEND: &str = env!("CARGO_BIN_EXE_fsmend");
 
@@ -209,7 +209,7 @@ fn mount_serves_until_it_is_unmounted_or_ended() {
     let line = table.lines().find(|line| line.contains(&mnt)).unwrap();
     assert!(line.starts_with(&format!("{} ", fs::canonicalize(&image).unwrap().display())), "{line}");
     assert!(line.contains(" rw,nosuid,nodev,noatime,"), "{line}");
-    run("umount", [&mnt]).unwrap();
+    unmount(&mnt).unwrap();
     assert_eq!(running.code(), Some(0));
     assert_sound(&image);
     for signal in ["-TERM", "-INT", "-HUP"] {
@@ -222,12 +222,12 @@ fn mount_serves_until_it_is_unmounted_or_ended() {
     }
     let running = Running::start(&["-o", "ro", &image, &mnt]);
     assert!(folder.0.join("mnt/by-HUP").exists() && fs::write(folder.at("mnt/new"), b"x").is_err());
-    run("umount", [&mnt]).unwrap();
+    unmount(&mnt).unwrap();
     assert_eq!(running.code(), Some(0));
     let background = fsmend(&["mount", "--background", &image, &mnt]);
     assert_eq!(background.status.code(), Some(0), "{}", said(&background.stderr));
     fs::write(folder.at("mnt/in the background"), b"x").unwrap();
-    run("umount", [&mnt]).unwrap();
+    unmount(&mnt).unwrap();
     // The process ends after the folder has gone; what uses the image next waits for it.
     assert_sound_by_us(&image);
     assert_sound(&image);
@@ -255,7 +255,7 @@ fn a_mount_right_after_an_unmount_waits_for_the_one_that_is_ending() {
             let content = vec![round; 100_000];
             fs::write(folder.at(&format!("mnt/{file}")), content).unwrap();
         }
-        run("umount", [&mnt]).unwrap();
+        unmount(&mnt).unwrap();
     }
     assert_sound_by_us(&image);
     assert_eq!(fsmend(&["repair", "-p", &image]).status.code(), Some(0));
@@ -281,20 +281,20 @@ fn an_image_that_is_mounted_for_writing_is_not_mounted_twice_and_check_says_so()
     refused("ro", &is_ours);
     let checked = fsmend(&["check", &image]);
     assert!(said(&checked.stderr).contains(&is_ours), "{}", said(&checked.stderr));
-    run("umount", [&mnt]).unwrap();
+    unmount(&mnt).unwrap();
     assert_eq!(running.code(), Some(0));
     // The kernel's own mount says the same.
     run("mount", ["-o", "loop", &image, &mnt]).unwrap();
     refused("ro", &is_ours);
-    run("umount", [&mnt]).unwrap();
+    unmount(&mnt).unwrap();
     // Readers share it, and keep writers away.
     let running = Running::start(&["-o", "ro", &image, &mnt]);
     let beside = Running::start(&["-o", "ro", &image, &folder.at("other")]);
     refused("rw", "(read-only)");
     assert_eq!(fsmend(&["repair", "-p", &image]).status.code(), Some(8));
     assert_eq!(said(&fsmend(&["check", &image]).stderr), "");
-    run("umount", [&folder.at("other")]).unwrap();
-    run("umount", [&mnt]).unwrap();
+    unmount(&folder.at("other")).unwrap();
+    unmount(&mnt).unwrap();
     assert_eq!((running.code(), beside.code()), (Some(0), Some(0)));
 }
 
@@ -337,7 +337,7 @@ fn a_hybridfs_in_use_is_checked_while_it_goes_on() {
         rustix::fs::getxattr(mnt.as_str(), "user.fsmend.pinned", &mut [0; 64]).is_err(),
         "nothing is kept any more"
     );
-    run("umount", [&mnt]).unwrap();
+    unmount(&mnt).unwrap();
     assert_eq!(running.code(), Some(0));
     let checked = fsmend(&["check", &image]);
     assert_eq!(checked.status.code(), Some(0), "{}", said(&checked.stdout));
@@ -438,7 +438,7 @@ fn other_users_use_file_systems_of_formats_without_access_control_lists() {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         let user = ["--reuid", "1000", "--regid", "1000", "--clear-groups", "cat", &file];
         assert_eq!(said(&run("setpriv", user).unwrap().stdout), "for all", "{kind}");
-        run("umount", [&mnt]).unwrap();
+        unmount(&mnt).unwrap();
         assert_eq!(running.code(), Some(0));
     }
 }
@@ -564,7 +564,7 @@ fn session(kind: &str) {
         None => skip("session: compiling", "there is no cc"),
     }
     shell(&place, "find . -type f -print0 | xargs -0 sha256sum | sort > ../sums");
-    run("umount", [&mnt]).unwrap();
+    unmount(&mnt).unwrap();
     assert_eq!(running.code(), Some(0));
     match kind {
         "hybridfs" => assert_sound_by_us(&image),
@@ -575,13 +575,13 @@ fn session(kind: &str) {
         assert!(run("mount", ["-o", "loop,ro", &image, &mnt]).is_err());
         let running = Running::start(&["-o", "ro", &image, &mnt]);
         shell(&place, "find . -type f -print0 | xargs -0 sha256sum | sort | diff - ../sums");
-        run("umount", [&mnt]).unwrap();
+        unmount(&mnt).unwrap();
         assert_eq!(running.code(), Some(0));
         return done("sound, and refused by the kernel");
     }
     run("mount", ["-o", "loop,ro", &image, &mnt]).unwrap();
     shell(&place, "find . -type f -print0 | xargs -0 sha256sum | sort | diff - ../sums");
-    run("umount", [&mnt]).unwrap();
+    unmount(&mnt).unwrap();
     done("sound, and the kernel sees the same");
 }
 

@@ -121,7 +121,8 @@ const UNMOUNT_PAUSE: Duration = Duration::from_millis(100);
 /// Unmounts. A mount may be busy for a moment although it is not in use: another test that is just starting a program holds
 /// copies of all open files until the program runs. What stays busy is unmounted when its last user is gone, which is
 /// an error all the same.
-fn unmount(point: &Path) -> io::Result<()> {
+pub fn unmount(point: impl AsRef<Path>) -> io::Result<()> {
+    let point = point.as_ref();
     let mut last = run("umount", [point]);
     for _ in 0..UNMOUNT_TRIES {
         if last.is_ok() {

@@ -9,7 +9,7 @@ use fsmend_device::{
     ApplyOptions, Control, LogState, OpenErrorKind, OpenOptions, Plan, PlanBuilder, Recovered, Usage,
     WritableTarget, WriteOptions, apply, create_log, find_logs, open_writable, undo,
 };
-use fsmend_testkit::host::{find_program, is_root, run, skip};
+use fsmend_testkit::host::{find_program, is_root, run, skip, unmount};
 use fsmend_testkit::image::{Built, build, matrix};
 use fsmend_testkit::target_folder;
 
@@ -87,7 +87,7 @@ fn what_is_mounted_is_not_opened() {
         let tolerated =
             opened(&device.0, WriteOptions { mounted_read_only: true, ..WriteOptions::default() })
                 .map(|_| ());
-        run("umount", [&point]).unwrap();
+        unmount(&point).unwrap();
         assert!(refused.into_iter().all(|error| is_mounted(error.unwrap())), "{options}");
         assert_eq!(tolerated.is_ok(), options == "ro", "{tolerated:?}");
     }

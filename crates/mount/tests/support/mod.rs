@@ -7,14 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fsmend_device::{Device, WritableDevice, WritableMemory};
 use fsmend_ext_driver::mkfs::{self, Kind, mkfs};
 use fsmend_ext_driver::{Ext, MountOptions};
 use fsmend_mount::{Ended, Failure, Mounted, Options, Served, Stopper};
 use fsmend_testkit::driver::complaint;
-use fsmend_testkit::host::{is_root, run, skip};
+use fsmend_testkit::host::{is_root, skip, unmount};
 use fsmend_vfs::Time;
 
 /// A clock that runs as usual, but begins in 2022: programs that look at the images are given times of those years.
@@ -80,16 +80,7 @@ impl Guarded {
 
     /// Unmounts as `umount` does.
     pub fn unmount(mut self) {
-        // A child that another test has just forked holds our open files until it runs its program.
-        let mut unmounted = run("umount", [&self.place]);
-        for _ in 0..20 {
-            if unmounted.is_ok() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-            unmounted = run("umount", [&self.place]);
-        }
-        unmounted.unwrap();
+        unmount(&self.place).unwrap();
         assert!(matches!(self.end(), Ok(Ended::Unmounted)));
     }
 }
