@@ -293,7 +293,7 @@ fn an_image_that_is_mounted_for_writing_is_not_mounted_twice_and_check_says_so()
     refused("rw", "(read-only)");
     assert_eq!(fsmend(&["repair", "-p", &image]).status.code(), Some(8));
     assert_eq!(said(&fsmend(&["check", &image]).stderr), "");
-    unmount(&folder.at("other")).unwrap();
+    unmount(folder.at("other")).unwrap();
     unmount(&mnt).unwrap();
     assert_eq!((running.code(), beside.code()), (Some(0), Some(0)));
 }
