@@ -127,8 +127,11 @@ pub fn estimate(
     let bitmaps = bitmaps(&fs, if per_request.is_none() { &sample } else { &[] }, clock);
     let behind = LINK_COST * f64::from(fs.geometry.inodes_count) + TREE_COST * all.directories + bitmaps.wall;
     let scan_time = match per_request {
-        // The trial was too short for the pace that comes later.
-        Some(each) => each * (scan.requests + bitmaps.requests) + scan.cpu / workers,
+        // The trial was too short for the pace that comes later, which is none below its own: a check has at least as many requests in flight.
+        Some(each) => {
+            let paced = each * (scan.requests + bitmaps.requests) + scan.cpu / workers;
+            paced.min(trial.time_of(&scan, workers))
+        }
         None => trial.time_of(&scan, workers),
     };
     let seconds = (scan_time + behind / workers + RUN_COST + opening) / 1e9;
@@ -306,13 +309,21 @@ impl Trial {
     fn time_of(&self, cost: &Cost, workers: f64) -> f64 {
         let missed = self.missed();
         let in_memory = cost.wall / workers;
-        let fetching = self.nanoseconds * cost.bytes / self.read();
+        // What was read ahead for work that the end of the trial left undone has come as well.
+        let came = self.fetched.clamp(self.read(), self.announced().max(self.read()));
+        let fetching = self.nanoseconds * cost.bytes / came;
         (1.0 - missed) * in_memory + missed * fetching.max(cost.cpu / workers)
     }
 
     /// Bytes that were read; not 0.
     fn read(&self) -> f64 {
         self.stages.iter().map(|stage| stage.bytes).sum::<f64>().max(1.0)
+    }
+
+    /// Bytes of all work that was found, done or not.
+    fn announced(&self) -> f64 {
+        let bytes = |stage: &Tried| stage.bytes * (stage.found / stage.done.max(1.0)).max(1.0);
+        self.stages.iter().map(bytes).sum()
     }
 
     /// The share of them that memory did not hold.

@@ -44,6 +44,8 @@ struct State {
     before: Option<Step>,
     /// Fast steps in a row.
     fast: u32,
+    /// Whether any step was fast.
+    was_fast: bool,
 }
 
 impl State {
@@ -54,9 +56,10 @@ impl State {
             return true;
         }
         self.fast += 1;
+        self.was_fast = true;
         self.grow(2 * count);
         if self.fast >= FAST_STEPS {
-            *self = State { next: FULL, last: None, before: None, fast: self.fast };
+            *self = State { next: FULL, last: None, before: None, ..*self };
         }
         false
     }
@@ -72,7 +75,7 @@ pub struct Pace(Mutex<State>);
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace(Mutex::new(State { next: 1, last: None, before: None, fast: 0 }))
+        Pace(Mutex::new(State { next: 1, last: None, before: None, fast: 0, was_fast: false }))
     }
 }
 
@@ -133,6 +136,8 @@ impl Pace {
                 Some(before) => {
                     last.took.saturating_sub(before.took) as f64 / (last.count - before.count) as f64
                 }
+                // Among fast ones, a single slow step is a hiccup.
+                None if state.was_fast => return None,
                 // One step alone does not tell whether it is latency.
                 None => last.took as f64 / last.count as f64,
             };
@@ -172,6 +177,20 @@ mod tests {
     fn fast_devices_are_asked_for_all_at_once() {
         assert_eq!(steps(LONG, |_| MS).0[..4], [1, 2, 4, FULL]);
         assert_eq!(steps(LONG, |_| MS).1, None);
+    }
+
+    #[test]
+    fn one_slow_step_among_fast_ones_does_not_make_a_device_slow() {
+        for slow in [0, 1, 2] {
+            let pace = Pace::default();
+            for step in 0..3 {
+                pace.note(1 << step, if step == slow { 60 * MS } else { MS });
+            }
+            assert_eq!(pace.per_request(1), None, "{slow}");
+        }
+        let alone = Pace::default();
+        alone.note(1, 60 * MS);
+        assert_eq!(alone.per_request(1), Some(60.0 * MS as f64));
     }
 
     #[test]
