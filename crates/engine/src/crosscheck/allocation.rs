@@ -66,20 +66,15 @@ pub trait AllocationMaps: Volume {
     /// What a map should say: a bit for each unit, or inode, in use.
     fn observed(&self, area: u32, map: usize, in_use: InUse<'_>) -> Observed;
 
-    /// What it says. `None` where that is not known, or need not be: it cannot be read (which is raised), or a mark stands for it that is right.
-    fn stored(&self, area: u32, map: usize, observed: &Observed, findings: &mut Findings) -> Option<Words>;
-
-    /// The same for formats whose maps lie side by side: `read` holds what was read for the areas before.
-    fn stored_beside(
+    /// What it says. `None` where that is not known, or need not be: it cannot be read (which is raised), or a mark stands for it that is right. Where maps lie
+    /// side by side, the second of `observed_and_read` holds what was read for the areas before.
+    fn stored(
         &self,
         area: u32,
         map: usize,
-        (observed, read): (&Observed, &mut ReadMaps),
+        observed_and_read: (&Observed, &mut ReadMaps),
         findings: &mut Findings,
-    ) -> Option<Words> {
-        let _ = read;
-        self.stored(area, map, observed, findings)
-    }
+    ) -> Option<Words>;
 
     /// The counts that are kept of a map: each is compared, and added up by its kind.
     fn counts(&self, area: u32, map: usize, observed: &Observed, count: &mut dyn FnMut(Count));
@@ -216,7 +211,7 @@ fn check_map(
             findings.raise(problem.stored(count.stored).observed(count.observed));
         }
     });
-    let Some(stored) = maps.stored_beside(area, map, (&observed, read), findings) else { return };
+    let Some(stored) = maps.stored(area, map, (&observed, read), findings) else { return };
     let used = &observed.used;
     if stored == *used {
         return;

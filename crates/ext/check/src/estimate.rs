@@ -381,3 +381,22 @@ impl Amounts {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cold trial of a second that did half of the directories it found, each unit a byte.
+    fn trial(fetched: f64) -> Trial {
+        let half = Tried { found: 200.0, done: 100.0, bytes: 100.0, ..Tried::default() };
+        Trial { stages: [Tried::default(), Tried::default(), half], nanoseconds: 1e9, fetched }
+    }
+
+    #[test]
+    fn what_was_read_ahead_for_work_that_was_left_undone_counts() {
+        let all = Cost { bytes: 1000.0, ..Cost::default() };
+        assert_eq!(trial(100.0).time_of(&all, 1.0), 1e10);
+        assert_eq!(trial(200.0).time_of(&all, 1.0), 5e9, "as much again came for the other half");
+        assert_eq!(trial(900.0).time_of(&all, 1.0), 5e9, "what nothing asks for is part of the price");
+    }
+}

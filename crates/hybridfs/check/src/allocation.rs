@@ -4,7 +4,9 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use fsmend_base::{BlockNo, GroupNo, width};
-use fsmend_engine::crosscheck::allocation::{AllocationMaps, Count, Difference, InUse, Observed, Sum, Words};
+use fsmend_engine::crosscheck::allocation::{
+    AllocationMaps, Count, Difference, InUse, Observed, ReadMaps, Sum, Words,
+};
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_hybridfs_format::{DATA_BITMAPS, Run, Superblock};
 
@@ -205,7 +207,7 @@ impl AllocationMaps for HybridFs<'_> {
         &self,
         number: u32,
         _map: usize,
-        observed: &Observed,
+        (observed, _): (&Observed, &mut ReadMaps),
         findings: &mut Findings,
     ) -> Option<Words> {
         let area = Area::of(self.sb(), number);

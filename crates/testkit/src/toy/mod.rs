@@ -13,7 +13,9 @@ use fsmend_device::Device;
 use fsmend_engine::checker::{
     Checkable, CopyRows, EntryVerdict, Family, InodeSummary, Wrongs, judge_entry, mend_in_place,
 };
-use fsmend_engine::crosscheck::allocation::{AllocationMaps, Count, Difference, InUse, Observed, Words};
+use fsmend_engine::crosscheck::allocation::{
+    AllocationMaps, Count, Difference, InUse, Observed, ReadMaps, Words,
+};
 use fsmend_engine::crosscheck::links::{LinkRows, LinkRules};
 use fsmend_engine::crosscheck::owners::OwnerRows;
 use fsmend_engine::crosscheck::tree::{Rows, TreeRows};
@@ -379,7 +381,13 @@ impl AllocationMaps for ToyFs<'_> {
         Observed { used, directories: 0 }
     }
 
-    fn stored(&self, _area: u32, map: usize, observed: &Observed, findings: &mut Findings) -> Option<Words> {
+    fn stored(
+        &self,
+        _area: u32,
+        map: usize,
+        (observed, _): (&Observed, &mut ReadMaps),
+        findings: &mut Findings,
+    ) -> Option<Words> {
         let bytes = self.read(1 + map as u32);
         if bytes.is_none() {
             findings.raise(Problem::new(&rows::UNREADABLE).block(BlockNo(1 + map as u64)));

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use fsmend_base::{GroupNo, InodeNo, width};
-use fsmend_engine::crosscheck::allocation::{AllocationMaps, Count, Difference, InUse, Observed, Sum, Words};
+use fsmend_engine::crosscheck::allocation::{
+    AllocationMaps, Count, Difference, InUse, Observed, ReadMaps, Sum, Words,
+};
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_ufs_format::geometry::ROOT;
 use fsmend_ufs_format::group::{CylinderGroup, FragmentSums, bit, set_bit};
@@ -110,7 +112,13 @@ impl AllocationMaps for UfsFs<'_> {
         Observed { used, directories }
     }
 
-    fn stored(&self, area: u32, map: usize, observed: &Observed, findings: &mut Findings) -> Option<Words> {
+    fn stored(
+        &self,
+        area: u32,
+        map: usize,
+        (observed, _): (&Observed, &mut ReadMaps),
+        findings: &mut Findings,
+    ) -> Option<Words> {
         let geometry = self.geometry();
         let group = self.group(area)?;
         let bits = observed.used.len();

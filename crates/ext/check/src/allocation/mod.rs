@@ -123,11 +123,7 @@ impl AllocationMaps for Fs<'_> {
         }
     }
 
-    fn stored(&self, area: u32, map: usize, observed: &Observed, findings: &mut Findings) -> Option<Words> {
-        self.stored_beside(area, map, (observed, &mut ReadMaps::default()), findings)
-    }
-
-    fn stored_beside(
+    fn stored(
         &self,
         area: u32,
         map: usize,
