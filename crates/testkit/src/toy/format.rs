@@ -100,15 +100,9 @@ pub struct Record {
 impl Record {
     /// Reads one, and says whether its checksum is right. A free record is all zeroes.
     pub fn parse(bytes: &[u8]) -> (Record, bool) {
-        let mut record = Record {
-            kind: bytes[0],
-            links: number(bytes, 2) as u16,
-            size: number(bytes, 4),
-            ..Record::default()
-        };
-        for (at, block) in record.blocks.iter_mut().enumerate() {
-            *block = number(bytes, 8 + at * 4);
-        }
+        let (links, size) = (number(bytes, 2) as u16, number(bytes, 4));
+        let blocks = std::array::from_fn(|at| number(bytes, 8 + at * 4));
+        let record = Record { kind: bytes[0], links, size, blocks };
         let is_free = bytes.iter().all(|byte| *byte == 0);
         (record, is_free || number(bytes, 60) == checksum(&bytes[..60]))
     }

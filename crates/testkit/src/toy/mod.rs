@@ -57,15 +57,16 @@ impl Family for Toy {
         _: (&CheckOptions, &Arc<Budget>),
         findings: &mut Findings,
     ) -> Result<Superblock, Refusal> {
+        let refusal = |code, message: &str, hint| {
+            Err(Refusal { code, message: message.to_owned(), hint: String::from(hint) })
+        };
         let mut bytes = [0; BLOCK];
         let parsed = device.read_at(0, &mut bytes).ok().and_then(|()| Superblock::parse(&bytes));
         let Some((superblock, is_sealed)) = parsed else {
-            let message = "this is no toy file system".to_owned();
-            return Err(Refusal { code: "not-toy", message, hint: "Make one".to_owned() });
+            return refusal("not-toy", "this is no toy file system", "Make one");
         };
         if u64::from(superblock.blocks) * BLOCK as u64 > device.len() {
-            let message = "the toy file system is larger than its device".to_owned();
-            return Err(Refusal { code: "cut-off", message, hint: "Look for the rest".to_owned() });
+            return refusal("cut-off", "the toy file system is larger than its device", "Look for the rest");
         }
         if !is_sealed {
             let problem = Problem::new(&rows::SUPERBLOCK_CHECKSUM);
@@ -99,10 +100,10 @@ impl ToyFs<'_> {
     /// What a record will be, and what is wrong with it.
     fn judge(&self, bytes: &[u8]) -> (Record, Vec<&'static Row>) {
         let (mut record, is_sealed) = Record::parse(bytes);
-        let mut wrong = Vec::new();
         if record.kind > DIRECTORY || (record.kind == 0 && !is_sealed) {
             return (Record::default(), vec![&rows::KIND]);
         }
+        let mut wrong = Vec::new();
         if record.kind == 0 {
             return (record, wrong);
         }
@@ -195,8 +196,8 @@ impl Checkable for ToyFs<'_> {
 
     fn expected(&self) -> Expected {
         let Superblock { blocks, inodes, .. } = self.superblock;
-        let units = u64::from(blocks);
-        let (fact_bytes, to_read) = (8 * (units + u64::from(inodes)), units * BLOCK as u64);
+        let (units, inodes) = (u64::from(blocks), u64::from(inodes));
+        let (fact_bytes, to_read) = (8 * (units + inodes), units * BLOCK as u64);
         Expected { units, fact_bytes, to_read, directories: 0, chunk_inodes: CHUNK.into(), together: 0 }
     }
 
@@ -209,8 +210,8 @@ impl Checkable for ToyFs<'_> {
     }
 
     fn record_place(&self, inode: InodeNo) -> Option<u64> {
-        let index = inode.0.checked_sub(1).filter(|index| *index < self.superblock.inodes)?;
-        Some(TABLE * BLOCK as u64 + u64::from(index) * RECORD as u64)
+        let index = inode.0.checked_sub(1).filter(|index| *index < self.superblock.inodes);
+        index.map(|index| TABLE * BLOCK as u64 + u64::from(index) * RECORD as u64)
     }
 
     fn visit_static(&self, claim: &mut dyn FnMut(u64, u64)) {
@@ -295,11 +296,10 @@ impl Checkable for ToyFs<'_> {
                 return;
             }
             let target = InodeNo(entry.inode);
-            let mut verdict = judge_entry(inodes, inode, target, kind_of(entry.kind));
-            if verdict != EntryVerdict::LeadsNowhere
-                && kind_of(entry.kind) != Kind::Regular
-                && !seen.insert(target)
-            {
+            let kind = kind_of(entry.kind);
+            let mut verdict = judge_entry(inodes, inode, target, kind);
+            let mut is_second = || kind != Kind::Regular && !seen.insert(target);
+            if verdict != EntryVerdict::LeadsNowhere && is_second() {
                 verdict = EntryVerdict::SecondName;
             }
             let problem = |row| Problem::new(row).inode(inode).detail("name", Value::name(&entry.name));
@@ -388,11 +388,11 @@ impl AllocationMaps for ToyFs<'_> {
         (observed, _): (&Observed, &mut ReadMaps),
         findings: &mut Findings,
     ) -> Option<Words> {
-        let bytes = self.read(1 + map as u32);
-        if bytes.is_none() {
+        let Some(bytes) = self.read(1 + map as u32) else {
             findings.raise(Problem::new(&rows::UNREADABLE).block(BlockNo(1 + map as u64)));
-        }
-        Some(Words::from_bytes(&bytes?, observed.used.len()))
+            return None;
+        };
+        Some(Words::from_bytes(&bytes, observed.used.len()))
     }
 
     fn counts(&self, _area: u32, map: usize, observed: &Observed, count: &mut dyn FnMut(Count)) {

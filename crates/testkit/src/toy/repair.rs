@@ -2,7 +2,7 @@
 //! What repairs of the toy format write.
 
 use fsmend_base::InodeNo;
-use fsmend_engine::checker::{Moved, Mover, Repairable};
+use fsmend_engine::checker::{Checkable, Moved, Mover, Repairable};
 use fsmend_engine::crosscheck::allocation::{Observed, Sum};
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::repair::WritableOverlay;
@@ -12,7 +12,6 @@ use super::format::{BLOCK, DIRECTORY, ENTRY, Entry, FILE, Record, Superblock};
 
 impl ToyFs<'_> {
     fn put_record(&self, to: &dyn WritableOverlay, inode: InodeNo, record: &Record) {
-        use fsmend_engine::checker::Checkable;
         if let Some(place) = self.record_place(inode) {
             to.write(place, &record.store());
         }
@@ -26,8 +25,7 @@ impl Repairable for ToyFs<'_> {
     }
 
     fn seal(&self, _inode: InodeNo, record: &mut [u8]) {
-        let sealed = Record::parse(record).0.store();
-        record.copy_from_slice(&sealed);
+        record.copy_from_slice(&Record::parse(record).0.store());
     }
 
     fn unit_place(&self, unit: u64) -> (u64, usize) {

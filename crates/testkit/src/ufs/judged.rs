@@ -92,7 +92,8 @@ fn needless(sound: &Sound, damaged: &[u8], ours: &Tree) -> Result<(), String> {
 fn beside_fsck(image: &[u8], repaired: &[u8], sound: Option<&Sound>) -> Result<(), String> {
     let folder = folder("judged");
     let io = |error: std::io::Error| format!("fsck_ffs cannot be run: {error}");
-    let answer = peers::finds(repaired, &folder).map_err(io)?.unwrap_or_default();
+    // Without the program there is nobody to ask.
+    let Some(answer) = peers::finds(repaired, &folder).map_err(io)? else { return Ok(()) };
     if !answer.is_clean() {
         return Err(format!("fsck_ffs -fn asks: {:?}\n{}", answer.questions, answer.printed));
     }
