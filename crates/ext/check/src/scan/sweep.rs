@@ -21,6 +21,8 @@ use crate::reading::announce_all;
 
 /// Files whose maps are walked together. Each part of a walk has something to keep for each of them.
 const WALKS_PER_SWEEP: usize = 2048;
+/// Directories for which read-ahead is requested together.
+const DIRECTORIES_AT_ONCE: usize = 1024;
 /// The share of the memory for what waits that may be gathered: one in so many.
 const GATHERED_SHARE: u64 = 4;
 
@@ -143,9 +145,17 @@ impl<'a> Scan<'a> {
             self.queues().push_large(MAPS, weight, batch.bytes_held(), batch);
         }
         directories.sort_unstable_by_key(|job| job.first_block);
-        if self.may_announce() {
-            announce_directories(self.fs, &directories);
+        let mut directories = directories.into_iter();
+        loop {
+            let mut part: Vec<DirectoryJob> = directories.by_ref().take(DIRECTORIES_AT_ONCE).collect();
+            if part.is_empty() {
+                return;
+            }
+            if self.may_announce() {
+                announce_directories(self.fs, &part);
+            }
+            // Others look at these while the device takes requests for the next.
+            self.push_directories(&mut part);
         }
-        self.push_directories(&mut directories);
     }
 }
