@@ -191,7 +191,7 @@ fn trials(
     pace: &Pace,
 ) -> (Vec<u32>, Trial) {
     let mut rest = in_use.to_vec();
-    let (mut tried, mut sum) = (Vec::new(), Trial::default());
+    let (mut tried, mut sum, mut first) = (Vec::new(), Trial::default(), Trial::default());
     let clock = || options.stage_clock.map_or(0, |clock| (clock.wall)());
     let (started, all) = (clock(), Amounts::of(fs, in_use));
     let mut time = FIRST_TRIAL;
@@ -221,8 +221,11 @@ fn trials(
             && (round == 0 || sum.nanoseconds + last.nanoseconds < COLD_TRIAL)
             && (clock().saturating_sub(started) as f64) < time
             && !rest.is_empty();
+        if round == 0 {
+            first = last;
+        }
         if round > 0 || !goes_on {
-            sum = sum.plus(last);
+            sum = sum.plus(Trial { nanoseconds: last.nanoseconds - last.idle(first), ..last });
             tried.extend(next);
         }
         if !goes_on {
@@ -308,11 +311,25 @@ impl Trial {
     /// comes at the pace of the trial, and computing goes on beside it; in the batches the two cannot be told apart.
     fn time_of(&self, cost: &Cost, workers: f64) -> f64 {
         let missed = self.missed();
-        let in_memory = cost.wall / workers;
-        // What was read ahead for work that the end of the trial left undone has come as well.
-        let came = self.fetched.clamp(self.read(), self.announced().max(self.read()));
-        let fetching = self.nanoseconds * cost.bytes / came;
+        // Beside requests, the clock on the wall tells of them.
+        let in_memory = if missed > 0.0 { cost.cpu } else { cost.wall } / workers;
+        let fetching = self.nanoseconds * cost.bytes / self.came();
         (1.0 - missed) * in_memory + missed * fetching.max(cost.cpu / workers)
+    }
+
+    /// Bytes that came meanwhile: what was read ahead for work that the end of the trial left undone as well.
+    fn came(&self) -> f64 {
+        self.fetched.clamp(self.read(), self.announced().max(self.read()))
+    }
+
+    /// Nanoseconds in which the device had less to do than in a check: at the begin, until everything is under way, and at the end, when the last
+    /// requests come back. A smaller trial has as many, so that two of them tell.
+    fn idle(&self, smaller: Trial) -> f64 {
+        let (more, longer) = (self.came() - smaller.came(), self.nanoseconds - smaller.nanoseconds);
+        if more * 2.0 < self.came() || longer <= 0.0 {
+            return 0.0;
+        }
+        (smaller.nanoseconds - longer / more * smaller.came()).clamp(0.0, smaller.nanoseconds / 2.0)
     }
 
     /// Bytes that were read; not 0.

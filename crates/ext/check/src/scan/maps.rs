@@ -218,6 +218,7 @@ impl<'a> Scan<'a> {
                 self.inspect_published(worker, item, &mut directories);
             }
         }
+        self.count_found(&directories);
         if worker.waits_for_device() {
             announce_directories(self.fs, &directories);
         }

@@ -86,6 +86,10 @@ pub struct Scan<'a> {
     nodes_visited: AtomicU64,
     /// The same for inspections.
     nodes_inspected: AtomicU64,
+    /// Directories that descriptors count, those that inode tables have led to, and their weight.
+    directories_counted: AtomicU64,
+    directories_found: AtomicU64,
+    weight_found: AtomicU64,
     fast_maps: bool,
     /// The first group whose inode table has no read-ahead requested yet.
     announced: AtomicU32,
@@ -170,6 +174,9 @@ impl<'a> Scan<'a> {
             run_context,
             nodes_visited: AtomicU64::new(0),
             nodes_inspected: AtomicU64::new(0),
+            directories_counted: AtomicU64::new(0),
+            directories_found: AtomicU64::new(0),
+            weight_found: AtomicU64::new(0),
             fast_maps,
             announced: AtomicU32::new(0),
             announced_bitmaps: AtomicUsize::new(0),
@@ -280,6 +287,11 @@ impl<'a> Scan<'a> {
 
     fn push(&self, stage: StageIndex, weight: u64, batch: Batch) {
         self.progress.stage(STAGES[stage].name).expect(weight);
+        self.push_expected(stage, weight, batch);
+    }
+
+    /// The same for work that progress knows of.
+    fn push_expected(&self, stage: StageIndex, weight: u64, batch: Batch) {
         self.queues().push_large(stage, weight, batch.bytes_held(), batch);
     }
 

@@ -78,6 +78,7 @@ impl<'a> Scan<'a> {
         walks: Vec<WalkItem>,
         directories: &mut Vec<DirectoryJob>,
     ) {
+        self.count_found(directories);
         if !worker.waits_for_device() {
             self.push_walks(walks, WalkMode::Claim);
             return self.push_directories(directories);
@@ -141,8 +142,7 @@ impl<'a> Scan<'a> {
             let mut part = walks.split_off(walks.len().saturating_sub(self.batch(WALKS_PER_SWEEP)));
             walks.shrink_to_fit();
             part.reverse();
-            let (weight, batch) = (weight_of(&part), Batch::Sweep(part));
-            self.queues().push_large(MAPS, weight, batch.bytes_held(), batch);
+            self.push_expected(MAPS, weight_of(&part), Batch::Sweep(part));
         }
         directories.sort_unstable_by_key(|job| job.first_block);
         let mut directories = directories.into_iter();
