@@ -137,7 +137,8 @@ fn check_all(
     let mut outcomes = Vec::new();
     let work =
         |options: &CheckOptions| check_beside(arguments, volumes, (side_by_side, options), &progress, cancel);
-    Ticker::new(common.progress).limited(common.read_limit).run_beside(&progress, || {
+    let ticker = Ticker::new(common.progress).limited(common.read_limit).reading(&arguments.targets);
+    ticker.run_beside(&progress, || {
         let within = |allowance| {
             options.allowance = Some(allowance);
             work(&options)

@@ -2,6 +2,7 @@
 //! Progress on standard error: a bar on a terminal, a line a second elsewhere when it is asked for, lines of JSON for programs.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::terminal_size_of;
 
 use crate::common_args::Show as Wanted;
-use crate::machine;
+use crate::machine::{self, Disks};
 use crate::numbers::{bytes, duration, rate, seconds};
 
 /// Programs get a line at first after so long, and then whenever a twentieth more time has gone by.
@@ -47,6 +48,8 @@ pub struct Ticker {
     show: Show,
     /// Most bytes that are read in a second.
     limit: Option<u64>,
+    /// Where they come from.
+    disks: Disks,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,12 +71,17 @@ impl Ticker {
             Wanted::Always if !terminal => Show::Lines,
             Wanted::Auto | Wanted::Always => Show::Bar,
         };
-        Ticker { show, limit: None }
+        Ticker { show, limit: None, disks: Disks::default() }
     }
 
     /// The same for a run that reads no more than `limit` bytes a second.
     pub fn limited(self, limit: Option<u64>) -> Self {
         Ticker { limit, ..self }
+    }
+
+    /// The same for a run that reads `files`.
+    pub fn reading(self, files: &[PathBuf]) -> Self {
+        Ticker { disks: Disks::below(files), ..self }
     }
 
     /// Does `work` and shows the sum of `progress` beside it until it is done.
@@ -114,25 +122,35 @@ impl Stall {
 }
 
 /// When it began, what had been fetched by then, and what when it was first seen that something was.
-struct Start {
+struct Start<'a> {
     time: Instant,
-    fetched: Option<u64>,
+    disks: &'a Disks,
+    asked_for: Option<u64>,
+    delivered: Option<u64>,
     first: Option<(Duration, u64)>,
 }
 
-impl Start {
-    fn now() -> Self {
-        Start { time: Instant::now(), fetched: machine::fetched(), first: None }
+impl<'a> Start<'a> {
+    fn now(disks: &'a Disks) -> Self {
+        let (asked_for, delivered) = (machine::fetched(), disks.delivered());
+        Start { time: Instant::now(), disks, asked_for, delivered, first: None }
     }
 
     fn elapsed(&self) -> Duration {
         self.time.elapsed()
     }
 
+    /// Bytes that have come: what was asked for, as far as the disks have delivered as much, to whomever.
+    fn came(&self) -> Option<u64> {
+        let asked_for = machine::fetched()?.saturating_sub(self.asked_for?);
+        let since = |before| Some(self.disks.delivered()?.saturating_sub(before));
+        Some(self.delivered.and_then(since).map_or(asked_for, |delivered| delivered.min(asked_for)))
+    }
+
     /// What was fetched since the first requests were under way; nothing by then.
     fn fetched(&mut self) -> Option<Fetched> {
-        let (now, bytes) = (self.elapsed(), machine::fetched()?);
-        if self.first.is_none() && bytes > self.fetched? {
+        let (now, bytes) = (self.elapsed(), self.came()?);
+        if self.first.is_none() && bytes > 0 {
             self.first = Some((now, bytes));
         }
         let (since, before) = self.first.unwrap_or((now, bytes));
@@ -142,7 +160,7 @@ impl Start {
 }
 
 fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
-    let mut started = Start::now();
+    let mut started = Start::now(&ticker.disks);
     while started.elapsed() < QUIET_FOR {
         if ends.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
             return;
@@ -171,7 +189,7 @@ fn tick(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
 }
 
 fn tell_programs(ticker: &Ticker, progress: &[Progress], ends: &Receiver<()>) {
-    let mut started = Start::now();
+    let mut started = Start::now(&ticker.disks);
     let mut wait = JSON_EVERY_MIN;
     let mut stall = Stall::default();
     while ends.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {

@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::Instant;
 
 use fsmend_testkit::host::{command, is_root};
@@ -77,8 +77,23 @@ fn trial(fsmend: &Path, image: &Path, cold: bool) -> io::Result<Trial> {
     let estimate = seconds_in(&document)
         .ok_or_else(|| io::Error::other(format!("no estimate for {}: {document}", image.display())))?;
     prepare()?;
-    let (said, truth) = timed(fsmend, image, &["--progress", "json"])?;
-    Ok(Trial { truth, estimate, foretold: foretold(&said.stderr, truth / 2.0) })
+    let (lines, truth) = watched(fsmend, image)?;
+    Ok(Trial { truth, estimate, foretold: foretold(&lines, truth / 2.0) })
+}
+
+/// Lines of progress, each with the seconds since the program was started, and how long it took: as somebody sees it who waits for the end.
+fn watched(fsmend: &Path, image: &Path) -> io::Result<(Vec<(f64, String)>, f64)> {
+    let mut command = command(&fsmend.to_string_lossy());
+    command.arg("check").args(["--progress", "json"]).arg(image).stdout(Stdio::null()).stderr(Stdio::piped());
+    let start = Instant::now();
+    let mut child = command.spawn()?;
+    let mut lines = Vec::new();
+    for line in child.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
+        lines.push((start.elapsed().as_secs_f64(), line?));
+    }
+    let status = child.wait()?;
+    let took = start.elapsed().as_secs_f64();
+    if status.success() { Ok((lines, took)) } else { Err(io::Error::other(format!("{command:?}: {status}"))) }
 }
 
 fn timed(fsmend: &Path, image: &Path, options: &[&str]) -> io::Result<(Output, f64)> {
@@ -98,13 +113,12 @@ fn seconds_in(document: &Value) -> Option<f64> {
     document.pointer("/targets/0/estimate/seconds").or(document.pointer("/estimate/seconds"))?.as_f64()
 }
 
-/// When the run would end, by the line of progress that is nearest to `half`.
-fn foretold(lines: &[u8], half: f64) -> Option<f64> {
-    let lines = String::from_utf8_lossy(lines).into_owned();
-    let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let told = lines.filter_map(|line| line["elapsed"].as_f64().map(|elapsed| (elapsed, line)));
-    let (elapsed, line) = told.min_by(|a, b| (a.0 - half).abs().total_cmp(&(b.0 - half).abs()))?;
-    Some(elapsed + line["left"].as_f64()?)
+/// When the run would end, by the line of progress that came nearest to `half`.
+fn foretold(lines: &[(f64, String)], half: f64) -> Option<f64> {
+    let told =
+        lines.iter().filter_map(|(came, line)| Some((*came, serde_json::from_str::<Value>(line).ok()?)));
+    let (came, line) = told.min_by(|a, b| (a.0 - half).abs().total_cmp(&(b.0 - half).abs()))?;
+    Some(came + line["left"].as_f64()?)
 }
 
 impl Trial {
@@ -136,8 +150,8 @@ fn worst(values: impl Iterator<Item = f64>) -> f64 {
 
 const HEAD: &str = "# How good the estimate is\n
 Made by `cargo xtask bench estimate`. Before each run `fsmend check --estimate` is asked how long it will take (`seconds`), cold with empty caches of its own. The
-end that is foretold at half-time is what the line of `--progress json` nearest to half of the true time says: `elapsed` and `left` together. Errors are shares of
-the true time: +10 % is a run that ended sooner than was said. On a busy machine the figures say little.\n
+end that is foretold at half-time is what the line of `--progress json` says that comes nearest to half of the true time, from the start of the program: the time
+until then and `left` together. Errors are shares of the true time: +10 % is a run that ended sooner than was said. On a busy machine the figures say little.\n
 | image | cache | truth | estimate | error, median | error, worst | end foretold at half-time: error, median | worst | load before |
 |---|---|---|---|---|---|---|---|---|
 ";

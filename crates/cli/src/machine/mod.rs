@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the machine, or the container we run in, gives us: clocks, cores, memory; and what else it is busy with.
 
+mod disks;
 mod groups;
 mod load;
 mod schedule;
@@ -20,6 +21,7 @@ use fsmend_engine::options::Meter;
 use rustix::thread::CpuSet;
 use rustix::time::{ClockId, clock_gettime};
 
+pub use disks::Disks;
 use groups::Groups;
 pub use load::Load;
 pub use schedule::schedule;
@@ -37,7 +39,7 @@ pub fn meter() -> Meter {
     Meter { peak_memory: peak_memory().unwrap_or(0), fetched: fetched(), ..clocks() }
 }
 
-/// Bytes that this process has had fetched from devices, by all of its threads, read ahead or not; `None` if the system does not say.
+/// Bytes that this process has asked devices for, by all of its threads, read ahead or not; `None` if the system does not say.
 pub fn fetched() -> Option<u64> {
     let accounts = fs::read_to_string("/proc/self/io").ok()?;
     accounts.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()

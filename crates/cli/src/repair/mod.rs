@@ -293,7 +293,9 @@ fn finish_interrupted(
 fn plan(arguments: &RepairArgs, work: &Work, cancel: &AtomicBool) -> Result<Repair, Refused> {
     let progress = [Progress::timed(machine::STAGE_CLOCK.wall)];
     let mut planned = None;
-    let ticker = Ticker::new(arguments.common.progress).limited(arguments.common.read_limit);
+    let common = &arguments.common;
+    let target = std::slice::from_ref(&arguments.target);
+    let ticker = Ticker::new(common.progress).limited(common.read_limit).reading(target);
     ticker.run_beside(&progress, || {
         planned = Some(in_background(arguments, work, |options| {
             target::FAMILIES.of(&work.device).plan(&work.device, options, &progress[0], cancel)
