@@ -435,8 +435,9 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "chunk {chunk} of directory {inode} is damaged; {kept:entry:entries} can be read",
         meaning: "An entry of the chunk has an invalid length or name.",
-        repair: "The chunk is rewritten with the valid entries before and after the damage.",
-        loss: "The damaged names. Their files are reconnected to lost+found.",
+        repair: "The chunk is rewritten with the valid entries before and after the damage, and with a damaged one if the rest of it tells \
+                 what it was; '_' stands in its name for a byte that no name has.",
+        loss: "The names that cannot be read. Their files are reconnected to lost+found.",
         peers: [], messages: ["DIRECTORY CORRUPTED"],
     }
     /// `ufs.directory.dot`.
