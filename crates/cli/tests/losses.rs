@@ -287,11 +287,12 @@ fn names_in_the_root_are_told_where_there_is_no_room_for_lost_found() {
         debugfs(&image, request);
     }
     let lost = asked(&image, "stat a").split_whitespace().nth(1).unwrap().to_owned();
+    let number: u64 = lost.parse().unwrap();
     debugfs(&image, "unlink a");
     let (text, repair) = planned(&image);
     let name = format!("/#{lost}");
     assert!(text.contains(&format!("named {name}")), "{text}");
     let files = repair["files"].as_array().unwrap();
-    let found = files.iter().find(|file| file["inode"].to_string() == lost).unwrap();
+    let found = files.iter().find(|file| file["inode"] == number).unwrap();
     assert_eq!(actions(found), ["moved-to-lost-found"], "{found:#}");
 }

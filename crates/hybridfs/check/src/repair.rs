@@ -52,6 +52,13 @@ pub(crate) struct Node {
     pub old: Vec<(u64, u64)>,
 }
 
+impl Node {
+    /// Whether only the inode itself may change.
+    pub fn keeps(&self) -> bool {
+        self.attributes.is_none() && matches!(self.contents, Contents::Keep)
+    }
+}
+
 /// What changes.
 pub(crate) struct Model<'a> {
     pub fs: &'a HybridFs<'a>,
