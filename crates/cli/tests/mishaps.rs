@@ -349,3 +349,27 @@ fn what_cannot_be_said_changes_no_exit_code_but_to_tell_so() {
         }
     }
 }
+
+/// Any bytes had "unknown features" or a wrong magic number, as if they were nearly a file system.
+#[test]
+fn what_is_no_file_system_is_not_said_to_be_one() {
+    let folder = Folder::new("nothing");
+    let (file, place) = (folder.path("bytes"), folder.path("place"));
+    std::fs::create_dir(&place).unwrap();
+    for bytes in [
+        vec![0_u8; 1 << 20],
+        (0..1_u32 << 18).flat_map(|word| word.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect(),
+    ] {
+        std::fs::write(&file, bytes).unwrap();
+        let (file, place) = (file.to_str().unwrap(), place.to_str().unwrap());
+        for arguments in [&["inspect", file][..], &["mount", file, place]] {
+            let output = fsmend(arguments);
+            assert_eq!(code(&output), 8, "{arguments:?}");
+            assert!(
+                stderr(&output).contains("no superblock was found"),
+                "{arguments:?}: {}",
+                stderr(&output)
+            );
+        }
+    }
+}

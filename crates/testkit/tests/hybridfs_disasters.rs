@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use fsmend_base::SeededRandom;
 use fsmend_hybridfs_format::{Format, INODE_LEN, Place, ROOT, Record, SLOT_ATTRIBUTES, SUPERBLOCK_OFFSET};
-use fsmend_testkit::hybridfs::{Image, image, lived_in_image, rare_images};
+use fsmend_testkit::hybridfs::{FULL, Image, image, lived_in_image, rare_images};
 use hybridfs_common::{check, mended, told, tree};
 
 /// A sound image, and what is known of it.
@@ -398,4 +398,16 @@ fn several_disasters_at_once_are_mended_in_one_run() {
         }
     }
     assert!(failed.is_empty(), "{} of {seeds} failed:\n{}", failed.len(), failed.join("\n\n"));
+}
+
+/// The segment of such a repair is larger than what a full log has left. It was refused, with the advice to mount what cannot be mounted.
+#[test]
+fn a_full_log_is_no_reason_to_refuse_a_repair() {
+    let full = rare_images().into_iter().find(|(name, ..)| *name == FULL).unwrap();
+    let base = Base::of((full.1, full.2));
+    let (_, may_go_back, disaster) =
+        DISASTERS.iter().find(|(name, ..)| *name == "all nodes of the IFILE are lost").unwrap();
+    let mut bytes = base.image.bytes.clone();
+    disaster(&base, &mut bytes, &mut SeededRandom::new(5));
+    base.judge(&bytes, *may_go_back);
 }
