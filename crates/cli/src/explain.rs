@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend explain`: the catalogue, for people.
 
-use std::io::Write;
-
 use fsmend_engine::{Evidence, Row, Severity};
 use fsmend_session::explain::{peer_number, rows_for};
 use strsim::levenshtein;
@@ -33,8 +31,7 @@ pub fn run(arguments: &ExplainArgs) -> u8 {
             }
         }
     }
-    // A reader that has seen enough closes the pipe; that is no error.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    print!("{text}");
     code
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend inspect`: what a file system is and how full it is, without a check, as its family describes it.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -53,8 +52,7 @@ pub fn run(arguments: &InspectArgs) -> u8 {
         Format::Text => all.iter().map(|described| described.text() + "\n").collect::<Vec<_>>().join("\n"),
         Format::Json => format!("{:#}\n", as_json(&all)),
     };
-    // A reader that has seen enough closes the pipe; that is no error.
-    let _ = std::io::stdout().lock().write_all(document.as_bytes());
+    print!("{document}");
     code
 }
 

@@ -10,6 +10,10 @@
 // Printing is what this crate is for.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+// Before all that says something.
+#[macro_use]
+mod say;
+
 mod args;
 mod ask;
 mod background;
@@ -57,19 +61,23 @@ use clap::error::ErrorKind;
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
+    ExitCode::from(run())
+}
+
+fn run() -> u8 {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if let Some((program, arguments)) = e2fsck_compat::called_as(&arguments) {
-        return ExitCode::from(e2fsck_compat::run(&program, arguments));
+        return e2fsck_compat::run(&program, arguments);
     }
     if let Some((program, arguments)) = fsck_ffs_compat::called_as(&arguments) {
-        return ExitCode::from(fsck_ffs_compat::run(&program, arguments));
+        return fsck_ffs_compat::run(&program, arguments);
     }
     if let Some(arguments) = mount::helper::called_as(&arguments) {
-        return ExitCode::from(mount::helper::run(arguments));
+        return mount::helper::run(arguments);
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error, &arguments),
+        Err(error) => return say::settled(usage(&error, &arguments)),
     };
     let code = match &cli.command {
         Command::Check(arguments) => check::run(arguments),
@@ -86,22 +94,25 @@ fn main() -> ExitCode {
         Command::Generate(arguments) => generate::run(arguments),
         Command::ThawWatchdog(arguments) => online::watchdog::run(arguments),
     };
-    ExitCode::from(code)
+    // Those who call us as another checker know only its codes.
+    say::settled(code)
 }
 
 /// Prints what the command-line parser has to say: help and version are no errors, everything else is.
 /// Programs that asked for JSON get the error as JSON.
-fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
-    // Nothing better can be done about a closed standard error than to keep the exit code right.
-    let _ = error.print();
+fn usage(error: &clap::Error, arguments: &[OsString]) -> u8 {
+    let printed = error.print();
     match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::from(exit::CLEAN),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            say::note(printed);
+            exit::CLEAN
+        }
         _ => {
             if asks_for_json(arguments) {
                 let message = first_paragraph(&error.to_string());
                 let _ = json::write_usage_error(&mut std::io::stdout().lock(), &message);
             }
-            ExitCode::from(exit::USAGE)
+            exit::USAGE
         }
     }
 }

@@ -11,7 +11,7 @@ mod schema;
 use std::path::Path;
 
 use fsmend_testkit::host;
-use images::{Folder, debugfs, fsmend, have, stdout};
+use images::{Folder, asked, debugfs, fsmend, have, stdout};
 use schema::valid_report;
 use serde_json::Value;
 
@@ -271,4 +271,28 @@ fn values_in_inodes_of_their_own_stay_readable_when_the_uuid_is_lost() {
         host::run("e2fsck", ["-fn", damaged]).unwrap();
         assert!(read(damaged) == before, "{uuid:?}");
     }
+}
+
+/// What has lost its name gets one in the root if no inode is left for lost+found, and that is told.
+#[test]
+fn names_in_the_root_are_told_where_there_is_no_room_for_lost_found() {
+    if !have("losses: no inode for lost+found", &["mke2fs", "debugfs"]) {
+        return;
+    }
+    let folder = Folder::new("no-home");
+    let image = folder.path("full.img");
+    std::fs::write(&image, vec![0; 1 << 20]).unwrap();
+    host::run("mke2fs", ["-q", "-t", "ext4", "-N", "16", image.to_str().unwrap()]).unwrap();
+    for request in ["rmdir lost+found", "mkdir a", "mkdir b", "mkdir c", "mkdir d", "mkdir e", "mkdir f"] {
+        debugfs(&image, request);
+    }
+    let lost = asked(&image, "stat a").split_whitespace().nth(1).unwrap().to_owned();
+    let number: u64 = lost.parse().unwrap();
+    debugfs(&image, "unlink a");
+    let (text, repair) = planned(&image);
+    let name = format!("/#{lost}");
+    assert!(text.contains(&format!("named {name}")), "{text}");
+    let files = repair["files"].as_array().unwrap();
+    let found = files.iter().find(|file| file["inode"] == number).unwrap();
+    assert_eq!(actions(found), ["moved-to-lost-found"], "{found:#}");
 }

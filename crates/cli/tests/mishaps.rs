@@ -283,3 +283,93 @@ fn an_undo_file_that_cannot_be_written_is_found_out_before_anything_is() {
     assert!(std::fs::read(&image).unwrap() == before);
     assert!(!folder.path("x.img.fsmend-undo").exists());
 }
+
+/// Where a program may say nothing: a full disk, and a pipe whose reader has gone.
+fn nowhere() -> [Stdio; 2] {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    [std::fs::File::options().write(true).open("/dev/full").unwrap().into(), writer.into()]
+}
+
+/// It panicked, with status 101, after the repair was written or before anything was done.
+#[test]
+fn what_cannot_be_said_changes_no_exit_code_but_to_tell_so() {
+    if !have("mishaps: nothing can be said", &["mke2fs", "debugfs"]) {
+        return;
+    }
+    let folder = Folder::new("unsaid");
+    let (sound, image) = (folder.image("sound.img", &[]), damaged(&folder, "damaged.img"));
+    let (plan, undo) = (folder.path("plan"), folder.path("undo"));
+    let before = std::fs::read(&image).unwrap();
+    let [sound, image, plan, undo] =
+        [&sound, &image, &plan, &undo].map(|path| path.to_str().unwrap().to_owned());
+    // Commands, in an order in which each finds what it needs; and their codes.
+    let cases: [(&[&str], u8); 16] = [
+        (&["check", "missing"], 8),
+        (&["check", &image], 4),
+        (&["check", "--progress", "always", &sound], 0),
+        (&["inspect", &sound], 0),
+        (&["inspect", "missing"], 8),
+        (&["explain", "ext.inode.links-mismatch"], 0),
+        (&["explain", "nonsense"], 16),
+        (&["repair", "missing"], 8),
+        (&["repair", "-n", &image], 4),
+        (&["repair", "--plan", &plan, &image], 0),
+        (&["plan", "show", &plan], 0),
+        (&["plan", "verify", &plan], 0),
+        (&["apply", &plan, "--undo", &undo], 1),
+        (&["undo", &undo], 0),
+        (&["undo", "missing"], 8),
+        (&["repair", "-y", "--undo", &undo, &image], 1),
+    ];
+    for at in 0..2 {
+        for is_stderr in [false, true] {
+            std::fs::write(&image, &before).unwrap();
+            let _ = [&plan, &undo].map(std::fs::remove_file);
+            for (arguments, expected) in &cases {
+                let [full, gone] = nowhere();
+                let lost = if at == 0 { full } else { gone };
+                let mut command = prepared(env!("CARGO_BIN_EXE_fsmend"));
+                command.args(*arguments).stdin(Stdio::null());
+                let output = if is_stderr { command.stderr(lost) } else { command.stdout(lost) };
+                let output = output.output().unwrap();
+                let said = stdout(&output) + &stderr(&output);
+                // What says nothing on standard output loses nothing there.
+                let is_lost = at == 0 && !is_stderr && said.contains("cannot write");
+                let met = output.status.code().unwrap();
+                let wanted = i32::from(if is_lost { *expected | 8 } else { *expected });
+                // A report that is lost is all that a check has to tell.
+                assert!(
+                    met == wanted || is_lost && met == 8,
+                    "{arguments:?} {at} {is_stderr}: {met}\n{said}"
+                );
+                let says = !matches!(expected, 8 | 16) && !arguments.contains(&"--plan");
+                assert!(is_lost || !says || at != 0 || is_stderr, "{arguments:?} keeps silent");
+            }
+        }
+    }
+}
+
+/// Any bytes had "unknown features" or a wrong magic number, as if they were nearly a file system.
+#[test]
+fn what_is_no_file_system_is_not_said_to_be_one() {
+    let folder = Folder::new("nothing");
+    let (file, place) = (folder.path("bytes"), folder.path("place"));
+    std::fs::create_dir(&place).unwrap();
+    for bytes in [
+        vec![0_u8; 1 << 20],
+        (0..1_u32 << 18).flat_map(|word| word.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect(),
+    ] {
+        std::fs::write(&file, bytes).unwrap();
+        let (file, place) = (file.to_str().unwrap(), place.to_str().unwrap());
+        for arguments in [&["inspect", file][..], &["mount", file, place]] {
+            let output = fsmend(arguments);
+            assert_eq!(code(&output), 8, "{arguments:?}");
+            assert!(
+                stderr(&output).contains("no superblock was found"),
+                "{arguments:?}: {}",
+                stderr(&output)
+            );
+        }
+    }
+}

@@ -8,7 +8,7 @@ use fsmend_device::{Device, WritableDevice, WritableMemory};
 use fsmend_engine::Progress;
 use fsmend_engine::checker::Checker;
 use fsmend_hybridfs_driver::mkfs::{Options, mkfs};
-use fsmend_hybridfs_driver::{Hybrid, MountOptions};
+use fsmend_hybridfs_driver::{Hybrid, MountOptions, PIN_ATTRIBUTE};
 use fsmend_hybridfs_format::{
     Anchor, Entry, Format, HEADER_LEN, Header, INODE_LEN, Inode, Map, Place, ROOT, Record, Stream, Summary,
     Superblock, anchor_offset, parse_entries, parse_node, plain_crc, seal, store_entries, store_node,
@@ -149,6 +149,12 @@ pub fn dirty_image(segments: usize) -> Image {
 pub fn lived_in_image() -> (Image, Vec<u8>) {
     let device = Arc::new(WritableMemory::new("image", image().bytes));
     let mut fs = mounted(&device);
+    let halfway = live_on(&mut fs, &device);
+    (Image::of(device.bytes()), halfway)
+}
+
+/// Changes this and that, in eight segments; returns what the device was like halfway.
+fn live_on(fs: &mut Hybrid, device: &WritableMemory) -> Vec<u8> {
     let (root, of) = (fs.root(), Permissions { mode: 0o755, uid: 0, gid: 0 });
     let folders = [MIDDLE, LARGE].map(|name| done(fs.lookup(root, name.as_bytes())).inode);
     let mut halfway = Vec::new();
@@ -168,7 +174,70 @@ pub fn lived_in_image() -> (Image, Vec<u8>) {
             halfway = device.bytes();
         }
     }
-    (Image::of(device.bytes()), halfway)
+    halfway
+}
+
+/// Kinds of file systems that are rare: name, the image after some work, and what it was like halfway.
+pub fn rare_images() -> Vec<(&'static str, Image, Vec<u8>)> {
+    let small = options();
+    let kinds: [(&'static str, Options, usize); 7] = [
+        ("many groups", Options { group_bytes: 1 << 20, ..small.clone() }, 24 << 20),
+        (
+            "large blocks",
+            Options { fragment_size: 4096, block_size: 65536, log_bytes: Some(16 << 20), ..small.clone() },
+            64 << 20,
+        ),
+        ("small fragments", Options { fragment_size: 512, ..small.clone() }, 16 << 20),
+        (
+            "no fragments",
+            Options { fragment_size: 4096, log_bytes: Some(10 << 20), ..small.clone() },
+            24 << 20,
+        ),
+        (
+            "a small log",
+            Options { log_bytes: Some(3 << 20), segment_bytes: Some(1 << 15), ..small.clone() },
+            12 << 20,
+        ),
+        (FULL, Options { group_bytes: 3 << 20, ..small.clone() }, 10 << 20),
+        (PINNED, small, 14 << 20),
+    ];
+    let made = |(name, options, bytes): (&'static str, Options, usize)| {
+        let device = Arc::new(WritableMemory::new("image", vec![0x5A; bytes]));
+        done(mkfs(Arc::clone(&device) as Arc<dyn WritableDevice>, &options));
+        let mut fs = mounted(&device);
+        fill(&mut fs);
+        done(fs.sync(now()));
+        let root = fs.root();
+        if name == PINNED {
+            done(fs.setxattr(root, PIN_ATTRIBUTE, b"", AttributeWrite::Any, now()));
+        }
+        let halfway = live_on(&mut fs, &device);
+        if name == FULL {
+            fill_up(&mut fs);
+        }
+        (name, Image::of(device.bytes()), halfway)
+    };
+    kinds.into_iter().map(made).collect()
+}
+
+/// No room is left.
+pub const FULL: &str = "full";
+/// An earlier state is pinned.
+pub const PINNED: &str = "pinned";
+
+/// Takes all room, for data and in the log.
+fn fill_up(fs: &mut Hybrid) {
+    let (root, of) = (fs.root(), Permissions { mode: 0o644, uid: 0, gid: 0 });
+    for (kind, len) in [("data", 300_000), ("log", 600)] {
+        for number in 0..20_000 {
+            let Ok(file) = fs.create(root, format!("{kind}-{number}").as_bytes(), of, now()) else { break };
+            if fs.write(file.inode, 0, &contents(number, len), now()).is_err() {
+                break;
+            }
+        }
+    }
+    // What had no room is in no segment.
+    let _ = fs.sync(now());
 }
 
 impl Image {

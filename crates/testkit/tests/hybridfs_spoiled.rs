@@ -16,9 +16,9 @@ use fsmend_engine::repair::Whole;
 use fsmend_engine::report::Repair;
 use fsmend_engine::{Budget, Findings, Progress};
 use fsmend_hybridfs_check::{Hybrid as Family, rows};
-use fsmend_hybridfs_format::{INODE_LEN, Place, RECORD_LEN, Record};
+use fsmend_hybridfs_format::{Format, INODE_LEN, Place, RECORD_LEN, Record};
 use fsmend_testkit::crash::Case;
-use fsmend_testkit::hybridfs::{Image, PIECES, dirty_image, image};
+use fsmend_testkit::hybridfs::{Image, PIECES, dirty_image, image, rare_images};
 use fsmend_testkit::within::options;
 
 use hybridfs_common::{FILE_2000, FILE_9000, check, manner, mended, put, share, told, tree, with};
@@ -178,6 +178,56 @@ fn a_part_of_a_repair_is_declined_with_all_of_it() {
     assert!(rest.is_none());
 }
 
+/// A node of any map.
+fn node_of(image: &Image, random: &mut SeededRandom) -> Option<Place> {
+    let last = image.last();
+    let mut nodes: Vec<Place> = Vec::new();
+    let mut add = |records: Vec<(u8, Record)>| {
+        nodes.extend(records.into_iter().filter(|(level, _)| *level > 0).map(|(_, record)| record.place));
+    };
+    match random.below(4) {
+        0 => add(image.ifile()),
+        1 => add(image.records(&last.bfile)),
+        _ => image.live().into_iter().for_each(|inode| {
+            if image.inode(inode).format == Format::Map {
+                add(image.records(&image.map(inode)));
+            }
+        }),
+    }
+    (!nodes.is_empty()).then(|| nodes[random.below(nodes.len() as u64) as usize])
+}
+
+/// A record of any map.
+fn record_of(image: &Image, random: &mut SeededRandom) -> Option<Record> {
+    let of_inode = |inode: u32| match image.inode(inode).format {
+        Format::Map => image.records(&image.map(inode)),
+        _ => Vec::new(),
+    };
+    let records = match random.below(4) {
+        0 => image.ifile(),
+        1 => image.bfile(),
+        _ => image.live().into_iter().flat_map(of_inode).collect(),
+    };
+    (!records.is_empty()).then(|| records[random.below(records.len() as u64) as usize].1)
+}
+
+/// A block of a directory.
+fn directory_of(image: &Image, random: &mut SeededRandom) -> Option<Place> {
+    let is_large = |inode: &u32| {
+        let found = image.inode(*inode);
+        found.format == Format::Map && found.mode >> 12 == 0o4
+    };
+    let blocks: Vec<Place> = image
+        .live()
+        .into_iter()
+        .filter(is_large)
+        .flat_map(|inode| image.records(&image.map(inode)))
+        .filter(|(level, _)| *level == 0)
+        .map(|(_, record)| record.place)
+        .collect();
+    (!blocks.is_empty()).then(|| blocks[random.below(blocks.len() as u64) as usize])
+}
+
 /// One random damage.
 fn spoil(image: &mut Image, random: &mut SeededRandom) {
     let live = image.live();
@@ -187,7 +237,63 @@ fn spoil(image: &mut Image, random: &mut SeededRandom) {
         word = [[0; 8], [0xFF; 8], [1, 0, 0, 0, 0, 0, 0, 0]][random.below(3) as usize];
     }
     let len = 1 + random.below(8) as usize;
-    match random.below(6) {
+    match random.below(9) {
+        6 => {
+            // An object has the place of another, or none at all; sealed.
+            let (Some(one), Some(other)) = (node_of(image, random), record_of(image, random)) else { return };
+            let at = random.next_u64();
+            let wild = random.below(4);
+            let sb = image.sb.clone();
+            image.change_node(one, |records| {
+                let which = at as usize % records.len().max(1);
+                if let Some(record) = records.get_mut(which) {
+                    match wild {
+                        0 => *record = other,
+                        1 => record.place = other.place,
+                        2 => record.place.address = at % (sb.log_start + sb.log_fragments),
+                        _ => record.birth = at % 100,
+                    }
+                }
+            });
+        }
+        7 => {
+            // Records move, are lost, or stand there twice; sealed.
+            let Some(one) = node_of(image, random) else { return };
+            let (at, wild) = (random.next_u64() as usize, random.below(4));
+            image.change_node(one, |records| {
+                let len = records.len().max(1);
+                match wild {
+                    0 if !records.is_empty() => drop(records.remove(at % len)),
+                    1 if !records.is_empty() => records.insert(at % len, records[at / 7 % len]),
+                    2 => records.truncate(at % len),
+                    _ if !records.is_empty() => records.swap(at % len, at / 7 % len),
+                    _ => {}
+                }
+            });
+        }
+        8 => {
+            // A directory block has names twice, of other inodes, or too few; an inode is that of another.
+            let other = live[random.below(live.len() as u64) as usize];
+            let place = directory_of(image, random);
+            let (at, wild) = (random.next_u64() as usize, random.below(5));
+            match place {
+                Some(place) if wild < 4 => image.change_entries(place, |entries| {
+                    let len = entries.len().max(1);
+                    match wild {
+                        0 if !entries.is_empty() => drop(entries.remove(at % len)),
+                        1 if !entries.is_empty() => entries.insert(at % len, entries[at / 7 % len].clone()),
+                        2 if !entries.is_empty() => entries[at % len].inode = other,
+                        _ if !entries.is_empty() => entries.swap(at % len, at / 7 % len),
+                        _ => {}
+                    }
+                }),
+                _ => {
+                    let (from, to) = (image.inode_at(other), image.inode_at(inode));
+                    image.bytes.copy_within(from..from + INODE_LEN, to);
+                    image.seal_inode(to);
+                }
+            }
+        }
         // Anywhere in the log, or in what stands before and behind it.
         0 | 1 => {
             let log =
@@ -265,11 +371,12 @@ fn random_damage_is_mended_in_one_run_with_the_same_bytes_at_any_thread_count() 
         std::env::var("FSMEND_HYBRIDFS_SEEDS").ok().and_then(|value| value.parse().ok()).unwrap_or(120);
     let first: u64 =
         std::env::var("FSMEND_HYBRIDFS_FIRST").ok().and_then(|value| value.parse().ok()).unwrap_or(0);
-    let bases = [image(), dirty_image(4)];
+    let mut bases = vec![image(), dirty_image(4)];
+    bases.extend(rare_images().into_iter().map(|(_, image, _)| image));
     let (mut failed, mut damaged) = (Vec::new(), 0);
     for seed in first..first + seeds {
         let mut random = SeededRandom::new(seed);
-        let mut image = bases[seed as usize % 2].clone();
+        let mut image = bases[seed as usize % bases.len()].clone();
         for _ in 0..1 + random.below(4) {
             // What is spoiled already may not be found again.
             let spoiled = std::panic::AssertUnwindSafe(|| spoil(&mut image, &mut random));

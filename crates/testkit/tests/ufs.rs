@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Check and repair of UFS: every kind of problem is found and mended in one run, nothing is lost that can be kept, and all of that is the same at any thread count, in both
-//! versions and byte orders.
+//! Check and repair of UFS: every kind of problem is found and mended in one run, the same at any thread count; nothing is lost that can be kept. Both versions and byte orders.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -145,7 +144,9 @@ const DAMAGES: &[Damage] = &[
         let at = image.record_at(image.find("/d2/f3").0);
         image.bytes[at + 244] ^= 1;
     }),
-    (&rows::FREE_WITH_REMAINS, HASHED, |image| amend(image, "/d2/f4", |inode| inode.set_mode(0))),
+    (&rows::FREE_WITH_REMAINS, HASHED, |image| {
+        amend(image, "/d2/f4", |inode| (inode.set_mode(0), inode.set_sectors(0)).0)
+    }),
     (&rows::RESERVED_IN_USE, BIG_UFS1, |image| image.amend_inode(1, |inode| inode.set_mode(mode::REGULAR))),
     (&rows::TYPE_UNKNOWN, HASHED, |image| amend(image, "/d2/f8", |inode| inode.set_mode(0o150_644))),
     (&rows::LINK_EMPTY, BIG_UFS1, |image| amend(image, "/short-link", |inode| inode.set_size(0))),

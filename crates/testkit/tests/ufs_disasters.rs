@@ -4,15 +4,17 @@
 //! image, `FSMEND_DISASTER` names the damages that are tried.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use fsmend_base::SeededRandom;
+use fsmend_testkit::host::skip;
 use fsmend_testkit::repair::Scratch;
 use fsmend_testkit::ufs::checked::{check, codes, repaired};
 use fsmend_testkit::ufs::disaster::{DISASTERS, Inventory, pointer, put_pointer};
 use fsmend_testkit::ufs::judged::{Sound, judge, note, report};
 use fsmend_testkit::ufs::lived_in::LivedIn;
-use fsmend_testkit::ufs::{Image, KINDS, peers, tree};
+use fsmend_testkit::ufs::{Image, KINDS, Kind, Node, peers, tree};
 use fsmend_ufs_check::rows;
 use fsmend_ufs_format::ByteOrder::{Big, Little};
 use fsmend_ufs_format::Version::{Ufs1, Ufs2};
@@ -48,13 +50,52 @@ fn bases() -> Vec<LivedIn> {
     bases
 }
 
+/// Images that others make, with options that are rare.
+fn strangers() -> Vec<LivedIn> {
+    let newfs: [(&[&str], bool, usize); 14] = [
+        (&["-O2", "-b", "65536", "-f", "8192"], false, 40),
+        (&["-O1", "-b", "65536", "-f", "65536", "-i", "20000"], false, 70),
+        (&["-O2", "-b", "16384", "-f", "16384", "-m", "0", "-o", "space"], false, 30),
+        (&["-O1", "-b", "32768", "-f", "4096", "-e", "1", "-a", "1"], false, 30),
+        (&["-O2", "-b", "4096", "-f", "512", "-i", "1024", "-c", "300"], false, 16),
+        (&["-O1", "-b", "4096", "-f", "2048", "-i", "4000", "-k", "200", "-n"], false, 16),
+        (&["-O2", "-b", "8192", "-f", "1024", "-k", "100000", "-U", "-l"], false, 20),
+        (&["-O2", "-b", "8192", "-f", "2048", "-t", "-L", "name"], false, 20),
+        (&["-O2", "-b", "4096", "-f", "4096", "-U"], true, 24),
+        (&["-O1", "-b", "8192", "-f", "4096", "-g", "1", "-h", "1"], false, 20),
+        (&["-O2", "-b", "16384", "-f", "2048", "-S", "4096", "-r", "160"], false, 24),
+        (&["-O1", "-b", "8192", "-f", "1024", "-U"], true, 40),
+        (&["-O2", "-b", "4096", "-f", "1024", "-s", "30001"], false, 20),
+        (&["-O1", "-b", "4096", "-f", "512", "-i", "512", "-d", "4096"], false, 16),
+    ];
+    newfs
+        .into_iter()
+        .filter_map(|(arguments, has_journal, mib)| by_newfs(arguments, has_journal, mib << 20))
+        .collect()
+}
+
 #[test]
 fn disasters_are_mended_in_one_run_and_cost_no_more_than_with_fsck_ffs() {
-    let seeds: u64 = std::env::var("FSMEND_DISASTERS").map_or(1, |value| value.parse().unwrap());
-    let every = if seeds > 1 { 1 } else { 5 };
+    try_disasters(&bases(), 5);
+}
+
+#[test]
+fn disasters_of_rare_kinds_of_file_systems_are_mended() {
+    let bases = strangers();
+    if bases.is_empty() {
+        return skip("disasters_of_rare_kinds_of_file_systems_are_mended", "newfs is not there");
+    }
+    try_disasters(&bases, 19);
+}
+
+/// Tries all damages on each image if seeds were asked for, otherwise one in `usual`.
+fn try_disasters(bases: &[LivedIn], usual: usize) {
+    let asked: Option<u64> = std::env::var("FSMEND_DISASTERS").ok().map(|value| value.parse().unwrap());
+    let first: u64 = std::env::var("FSMEND_DISASTERS_FROM").map_or(0, |value| value.parse().unwrap());
+    let every = if asked.is_some() { 1 } else { usual };
     let only = std::env::var("FSMEND_DISASTER").ok();
     let (mut failures, mut tried) = (Vec::new(), 0);
-    for (number, base) in bases().iter().enumerate() {
+    for (number, base) in bases.iter().enumerate() {
         let has = Inventory::of(&base.image, &base.halfway);
         let sound = Sound::of(&base.image.bytes);
         // makefs says of UFS2 that its superblock is where that of UFS1 is, and fsck_ffs takes no such.
@@ -65,7 +106,7 @@ fn disasters_are_mended_in_one_run_and_cost_no_more_than_with_fsck_ffs() {
             if only.as_ref().is_some_and(|only| !name.contains(only)) {
                 continue;
             }
-            for seed in 0..seeds {
+            for seed in first..first + asked.unwrap_or(1) {
                 let mut image = base.image.clone();
                 disaster(&mut image, &has, &mut SeededRandom::new(seed * 1000 + number as u64));
                 tried += 1;
@@ -102,7 +143,10 @@ fn several_disasters_at_once_are_mended_in_one_run() {
             let judged = std::panic::catch_unwind(|| judge(&image.bytes, None, false));
             let judged = judged.unwrap_or_else(|_| Err("panic".to_owned()));
             // Without any copy of the superblock it is refused, and that is all.
-            let is_refused = |why: &String| why.contains("no superblock or copy of one was found");
+            let is_refused = |why: &String| {
+                why.contains("no superblock or copy of one was found")
+                    || why.contains("no copy of it was found")
+            };
             if let Err(why) = judged.or_else(|why| if is_refused(&why) { Ok(()) } else { Err(why) }) {
                 note(&mut failures, &image.bytes, format!("{}, {names:?}, seed {seed}: {why}", base.name));
             }
@@ -215,6 +259,81 @@ fn the_name_stays_that_the_directory_itself_tells() {
                 .collect();
             assert!(lost.is_empty(), "{version:?} {is_damaged}: {lost:?}");
             assert!(!after.contains_key("/many"), "{version:?} {is_damaged}");
+        }
+    }
+}
+
+/// Before, an entry was lost with its name, unless only its length was wrong: the file went to lost+found.
+#[test]
+fn an_entry_with_one_wrong_field_stays_where_it_is() {
+    for (version, order) in [(Ufs2, Little), (Ufs1, Big)] {
+        let base = LivedIn::made(version, order, (4096, 512), 12 << 20);
+        // Offset in the entry, what stands there then, the name that stays. The last entry of its chunk has former ones behind it.
+        let cases: [(&str, &str, usize, u8, &str); 10] = [
+            ("/dir3", "file6", 6, 134, "file6"),
+            ("/dir3", "file6", 7, 2, "file6"),
+            ("/dir3", "file6", 7, 7, "file6"),
+            ("/dir3", "file6", 7, 0, "file6"),
+            ("/dir3", "file6", 7, 200, "file6"),
+            ("/dir3", "file6", 13, 0xF8, "file6"),
+            ("/dir3", "file6", 10, b'/', "fi_e6"),
+            ("/dir3", "file6", 10, 0, "fi_e6"),
+            ("/dir3", "renamed-file", 6, 16, "renamed-file"),
+            ("/dir3", "renamed-file", 20, 1, "renamed-file"),
+        ];
+        for (directory, name, offset, value, kept) in cases {
+            let mut image = base.image.clone();
+            let at = image.entry_at(directory, name) + offset;
+            image.bytes[at] = value;
+            assert_eq!(judge(&image.bytes, None, order == Little), Ok(()), "{name} {offset} {value}");
+            let (before, after) = (tree(&base.image.bytes), tree(&repaired(&image.bytes, name).bytes));
+            let mut names: Vec<String> = before.keys().cloned().collect();
+            names.retain(|path| *path != format!("{directory}/{name}"));
+            names.push(format!("{directory}/{kept}"));
+            names.sort();
+            assert_eq!(
+                after.keys().cloned().collect::<Vec<_>>(),
+                names,
+                "{version:?} {name} {offset} {value}"
+            );
+            let inode = |of: &BTreeMap<String, Node>, name: &str| of[&format!("{directory}/{name}")].inode;
+            assert_eq!(inode(&after, kept), inode(&before, name), "{version:?} {name} {offset} {value}");
+        }
+    }
+}
+
+/// Before, a mode of 0 cost the file, as it does with fsck_ffs, and an impossible type cost links and what is empty.
+#[test]
+fn a_lost_mode_costs_no_file() {
+    let lost = ["/dir3/file8", "/deep", "/short-link", "/long-link", "/tall", "/many", "/grows"];
+    for (version, order) in [(Ufs2, Little), (Ufs1, Big)] {
+        let base = LivedIn::made(version, order, (4096, 512), 12 << 20);
+        let before = tree(&base.image.bytes);
+        // That of an empty file only with the type alone: the rest is a free inode.
+        let cases = lost.map(|path| (path, 0)).into_iter();
+        let cases = cases.chain(lost.into_iter().chain(["/dir3/file0"]).map(|path| (path, 0o170_644)));
+        for (path, mode) in cases {
+            let mut image = base.image.clone();
+            image.amend(path, |record| record.set_mode(mode));
+            let found = codes(&check(&image.bytes, 1));
+            assert!(found.contains(&rows::TYPE_UNKNOWN.code), "{version:?} {path} {mode:o}: {found:?}");
+            // fsck_ffs makes a file of anything with an impossible type.
+            let has_peer = order == Little && mode == 0;
+            assert_eq!(judge(&image.bytes, None, has_peer), Ok(()), "{version:?} {path} {mode:o}");
+            let after = tree(&repaired(&image.bytes, path).bytes);
+            // A long link has blocks as a file has.
+            let is_same = |(name, node): &(&String, &Node)| {
+                after.get(*name).is_some_and(|own| {
+                    (own.kind == node.kind || **name == "/long-link" && *name == path)
+                        && own.size == node.size
+                        && (own.contents == node.contents
+                            || node.kind == Kind::Directory
+                            || own.kind != node.kind)
+                })
+            };
+            let gone: Vec<&String> =
+                before.iter().filter(|one| !is_same(one)).map(|(name, _)| name).collect();
+            assert!(gone.is_empty(), "{version:?} {path} {mode:o}: {gone:?}");
         }
     }
 }

@@ -2,23 +2,33 @@
 //! What has lost its name is called in lost+found what it was called before, where a directory still tells.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fsmend_device::WritableMemory;
 use fsmend_engine::checker::Checker;
 use fsmend_engine::options::{RepairOptions, RepairPolicy};
 use fsmend_engine::report::Repair;
-use fsmend_engine::{Progress, Witness};
+use fsmend_engine::{Action, FileChange, Progress, Witness};
 use fsmend_testkit::ufs::checked::{check, codes, manner, memory, with};
+use fsmend_testkit::ufs::judged::judge;
 use fsmend_testkit::ufs::{Image, Maker, Shape, tree};
 use fsmend_testkit::within::options;
-use fsmend_ufs_check::Ufs;
+use fsmend_ufs_check::Ufs as Family;
+use fsmend_ufs_driver::mkfs::{Options, mkfs};
+use fsmend_ufs_driver::{MountOptions, Ufs};
+use fsmend_ufs_format::ByteOrder::{Big, Little};
+use fsmend_ufs_format::Version::{Ufs1, Ufs2};
+use fsmend_vfs::{FileSystem, Permissions, Time};
+
+const NOW: Time = Time { seconds: 1_700_000_000, nanoseconds: 0 };
 
 /// A repair that calls files what they were called.
 fn plan(image: &Image) -> Repair {
     let policy = RepairPolicy { former_names: true, ..RepairPolicy::default() };
     let options = RepairOptions { check: options(manner(2)), policy };
     let planned =
-        Checker(Ufs).plan(&memory(&image.bytes), &options, &Progress::new(), &AtomicBool::new(false));
+        Checker(Family).plan(&memory(&image.bytes), &options, &Progress::new(), &AtomicBool::new(false));
     planned.unwrap_or_else(|why| panic!("{}", why.refusal))
 }
 
@@ -64,5 +74,43 @@ fn directories_tell_what_files_without_a_name_were_called() {
         for name in [format!("{deep}.deep"), format!("{many}.a name of some length 007")] {
             assert!(names.iter().any(|path| path.ends_with(&name)), "{shape:?} {name}: {names:?}");
         }
+    }
+}
+
+/// Before, such an image was refused, and what is refused cannot be mounted to make room.
+#[test]
+fn what_has_lost_its_name_goes_into_the_root_where_no_inode_is_left_for_lost_found() {
+    for (version, order) in [(Ufs2, Little), (Ufs1, Big)] {
+        let device = Arc::new(WritableMemory::new("ufs", vec![0; 4 << 20]));
+        let made = Options {
+            order,
+            block_size: 4096,
+            inode_ratio: Some(65536),
+            ..Options::new(version, [7, 8], NOW)
+        };
+        mkfs(device.clone(), &made).unwrap();
+        let mut ufs = Ufs::mount(device.clone(), MountOptions::new(NOW)).unwrap();
+        let (root, of) = (ufs.root(), Permissions { mode: 0o755, uid: 0, gid: 0 });
+        let lost = ufs.mkdir(root, b"lost", of, NOW).unwrap().inode;
+        ufs.mkdir(lost, b"below", of, NOW).unwrap();
+        let mut files = 0;
+        while ufs.create(root, format!("file-{files}").as_bytes(), of, NOW).is_ok() {
+            files += 1;
+        }
+        assert!(files > 10);
+        ufs.unmount(NOW).unwrap();
+        let mut image = Image::open(device.bytes()).unwrap();
+        let inode = image.inode("/lost");
+        image.remove_name("/", "lost");
+        assert_eq!(judge(&image.bytes, None, order == Little), Ok(()), "{version:?}");
+        let mut repair = plan(&image);
+        let device = memory(&image.bytes);
+        let files = Checker(Family).files(&device, &mut repair, &options(manner(1)));
+        let after = tree(&with(&image.bytes, &repair.changes));
+        let name =
+            after.keys().find(|path| path.starts_with("/#") && path.ends_with(".lost")).unwrap().clone();
+        assert!(after.contains_key(&format!("{name}/below")), "{version:?}: {:?}", after.keys());
+        let is_told = |file: &FileChange| file.actions.contains(&Action::MovedToLostFound(name.clone()));
+        assert!(files.iter().any(|file| file.inode.0 == inode && is_told(file)), "{version:?}: {files:#?}");
     }
 }

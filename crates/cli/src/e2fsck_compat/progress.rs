@@ -117,7 +117,6 @@ impl Meter {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut drawn.bar_is_on_screen) {
             print!("\r{}\r", " ".repeat(79));
-            let _ = std::io::stdout().flush();
         }
     }
 
@@ -132,14 +131,11 @@ impl Meter {
             Sink::Bar => bar(share, &self.name),
         };
         drawn.told = Some(share);
-        // The reader may be gone; that does not stop a repair.
-        let _ = match &mut drawn.sink {
-            Sink::Lines(file) => file.write_all(text.as_bytes()),
-            Sink::Bar | Sink::Nothing => {
-                print!("{text}");
-                std::io::stdout().flush()
-            }
-        };
+        match &mut drawn.sink {
+            // The reader may be gone; that does not stop a repair.
+            Sink::Lines(file) => drop(file.write_all(text.as_bytes())),
+            Sink::Bar | Sink::Nothing => print!("{text}"),
+        }
         drawn.bar_is_on_screen = matches!(drawn.sink, Sink::Bar);
     }
 }

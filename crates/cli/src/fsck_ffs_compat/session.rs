@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One file system, from its name to the exit code.
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -27,13 +26,6 @@ use crate::place::{self, Access};
 use crate::style::printable;
 use crate::ticker::Ticker;
 use crate::{check, explain, failure, machine, outcome, target};
-
-/// Prints a line. A reader that has seen enough closes the pipe; that is no reason to stop a repair.
-macro_rules! say {
-    ($($words:tt)*) => {{
-        let _ = writeln!(std::io::stdout(), $($words)*);
-    }};
-}
 
 /// A run on one file system.
 pub struct Session<'a> {
@@ -92,7 +84,7 @@ impl<'a> Session<'a> {
             return self.background();
         }
         if self.options.in_background {
-            say!("NOT MOUNTED, CANNOT RUN IN BACKGROUND");
+            println!("NOT MOUNTED, CANNOT RUN IN BACKGROUND");
             return code::ERROR;
         }
         if let Err(code) = self.finish_interrupted() {
@@ -100,9 +92,9 @@ impl<'a> Session<'a> {
         }
         let layout = self.layout();
         if let Some(sector) = self.options.superblock {
-            say!("Alternate super block location: {sector}");
+            println!("Alternate super block location: {sector}");
             if layout.is_none() {
-                say!("{sector} is not a file system superblock");
+                println!("{sector} is not a file system superblock");
                 return code::ERROR;
             }
         }
@@ -111,21 +103,21 @@ impl<'a> Session<'a> {
         if let Some(layout) = layout.as_ref().filter(|_| is_clean && may_skip && !self.options.force) {
             let prefix = self.prefix();
             if prefix.is_empty() {
-                say!("** {}", self.name);
+                println!("** {}", self.name);
             }
-            say!("{prefix}FILE SYSTEM CLEAN; SKIPPING CHECKS");
-            say!("{prefix}clean, {}", Room::of(layout).text());
+            println!("{prefix}FILE SYSTEM CLEAN; SKIPPING CHECKS");
+            println!("{prefix}clean, {}", Room::of(layout).text());
             return code::DONE;
         }
         if self.options.mode != Mode::Preen {
             let write = if self.options.mode == Mode::No { " (NO WRITE)" } else { "" };
-            say!("** {}{write}", self.name);
+            println!("** {}{write}", self.name);
             let mounted_on =
                 layout.as_ref().map(|layout| String::from_utf8_lossy(layout.superblock.mounted_on()));
             let mounted_on = mounted_on.unwrap_or_default();
-            say!("** Last Mounted on {}", printable(&mounted_on));
+            println!("** Last Mounted on {}", printable(&mounted_on));
             if mounted_on == "/" {
-                say!("** Root file system");
+                println!("** Root file system");
             }
         }
         match self.options.mode {
@@ -158,7 +150,7 @@ impl<'a> Session<'a> {
     fn finish_interrupted(&self) -> Result<(), u8> {
         let Some(hold) = &self.hold else { return Ok(()) };
         let told = hold.finish_interrupted(self.cancel).map_err(|why| self.fail(&failure::told(&why)))?;
-        told.iter().for_each(|told| say!("{}: {told}", self.name));
+        told.iter().for_each(|told| println!("{}: {told}", self.name));
         Ok(())
     }
 
@@ -182,7 +174,7 @@ impl<'a> Session<'a> {
             Some(Ok(checked)) => {
                 let (report, summary) = (Report::new(checked.findings), checked.summary);
                 self.tell(&report, |problem| {
-                    say!("{}\nFIX? no\n", sentence(problem));
+                    println!("{}\nFIX? no\n", sentence(problem));
                     Some(())
                 });
                 self.close(&summary);
@@ -216,8 +208,8 @@ impl<'a> Session<'a> {
         let is_answered = self.tell(&report, |problem| {
             let question = format!("{}\nFIX? ", sentence(problem));
             match answer {
-                Mode::Yes => say!("{question}yes\n"),
-                Mode::No | Mode::Preen => say!("{question}no\n"),
+                Mode::Yes => println!("{question}yes\n"),
+                Mode::No | Mode::Preen => println!("{question}no\n"),
                 Mode::Ask => {
                     match ask::ask(
                         &format!("{question}[yn] "),
@@ -230,7 +222,7 @@ impl<'a> Session<'a> {
                         Answer::No => declined.push(problem.clone()),
                         Answer::Stop => return None,
                     }
-                    say!("");
+                    println!("");
                 }
             }
             Some(())
@@ -239,8 +231,8 @@ impl<'a> Session<'a> {
             return code::INTERRUPTED;
         }
         if !comes_out_clean {
-            say!("{}: no complete repair was found: nothing is written", self.name);
-            say!("\n***** FILE SYSTEM STILL DIRTY *****");
+            println!("{}: no complete repair was found: nothing is written", self.name);
+            println!("\n***** FILE SYSTEM STILL DIRTY *****");
             return code::ERROR;
         }
         let (written, is_whole) = if declined.is_empty() {
@@ -254,9 +246,9 @@ impl<'a> Session<'a> {
         };
         self.close(&summary);
         match (is_whole, was_clean) {
-            (true, true) => say!("\n***** FILE SYSTEM IS CLEAN *****"),
-            (true, false) => say!("\n***** FILE SYSTEM MARKED CLEAN *****"),
-            (false, _) => say!("\n***** FILE SYSTEM STILL DIRTY *****"),
+            (true, true) => println!("\n***** FILE SYSTEM IS CLEAN *****"),
+            (true, false) => println!("\n***** FILE SYSTEM MARKED CLEAN *****"),
+            (false, _) => println!("\n***** FILE SYSTEM STILL DIRTY *****"),
         }
         self.end((is_modified, report.damage().next().is_some()), is_whole)
     }
@@ -265,14 +257,14 @@ impl<'a> Session<'a> {
     fn end(&self, (is_modified, had_damage): (bool, bool), is_whole: bool) -> u8 {
         let asks = self.options.mode != Mode::Preen;
         if is_modified && had_damage && asks {
-            say!("\n***** FILE SYSTEM WAS MODIFIED *****");
+            println!("\n***** FILE SYSTEM WAS MODIFIED *****");
         }
         if is_modified && self.access == Access::ReadOnlyRoot {
-            say!("\n***** REBOOT NOW *****");
+            println!("\n***** REBOOT NOW *****");
             return code::FOREGROUND;
         }
         if !is_whole {
-            say!("\n***** PLEASE RERUN FSCK *****");
+            println!("\n***** PLEASE RERUN FSCK *****");
             return code::RERUN;
         }
         code::DONE
@@ -290,9 +282,9 @@ impl<'a> Session<'a> {
         let stopper = first_unsafe(&[report, later]);
         if stopper.is_some() || !comes_out_clean {
             if let Some(problem) = stopper {
-                say!("{name}: {}", sentence(problem));
+                println!("{name}: {}", sentence(problem));
             }
-            say!("{name}: UNEXPECTED INCONSISTENCY; RUN fsck_ffs MANUALLY.");
+            println!("{name}: UNEXPECTED INCONSISTENCY; RUN fsck_ffs MANUALLY.");
             return code::ERROR;
         }
         let is_modified = match self.write(writes, names) {
@@ -300,7 +292,7 @@ impl<'a> Session<'a> {
             Err(code) => return code,
         };
         for problem in by_phase(report).iter().flatten() {
-            say!("{name}: {} (FIXED)", sentence(problem));
+            println!("{name}: {} (FIXED)", sentence(problem));
         }
         self.close(summary);
         self.end((is_modified, true), true)
@@ -313,7 +305,7 @@ impl<'a> Session<'a> {
         titles.zip(&phases).all(|(title, problems)| {
             // Phase 1b is there only where blocks have several owners.
             if let Some(title) = title.filter(|title| *title != RESCAN || !problems.is_empty()) {
-                say!("** Phase {title}");
+                println!("** Phase {title}");
             }
             problems.iter().all(|problem| line(problem).is_some())
         })
@@ -337,7 +329,7 @@ impl<'a> Session<'a> {
         match Ufs.without(&self.device, options, whole, &declined, watch) {
             Ok(Some(rest)) => self.write(Writes::from(&rest.changes), &names),
             Ok(None) => {
-                say!("{}: the repair depends on the declined part: nothing is written", self.name);
+                println!("{}: the repair depends on the declined part: nothing is written", self.name);
                 Ok(false)
             }
             Err(refused) => Err(self.refuse(&refused)),
@@ -355,9 +347,9 @@ impl<'a> Session<'a> {
             let code = self.fail(&failure::told(&why));
             if why.is_stop() { code::INTERRUPTED } else { code }
         })?;
-        names.lines().for_each(|line| say!("{}: lost+found: {line}", self.name));
+        names.lines().for_each(|line| println!("{}: lost+found: {line}", self.name));
         if let Some(place) = &written.names {
-            say!("{}: These names are saved in {}", self.name, printable(&place.display().to_string()));
+            println!("{}: These names are saved in {}", self.name, printable(&place.display().to_string()));
         }
         if let Some(warning) = written.warning {
             eprintln!("{}: {}: {warning}", self.program, self.name);
@@ -369,7 +361,7 @@ impl<'a> Session<'a> {
     fn close(&self, summary: &Summary) {
         let Some(layout) = self.layout() else { return };
         let (room, prefix) = (Room::of(&layout), self.prefix());
-        say!("{prefix}{} files, {} used, {}", summary.files_used, room.used(), room.text());
+        println!("{prefix}{} files, {} used, {}", summary.files_used, room.used(), room.text());
     }
 
     /// What lines begin with: only an unattended run, of which there may be several side by side, names the file system.

@@ -171,6 +171,9 @@ fn verb(action: &Action, file: &FileChange) -> String {
         }
         Action::Copied(count) => format!("{} copied", counted(*count, "block", "blocks")),
         Action::Renamed(from, to) => format!("renamed from {} to {}", printable(from), printable(to)),
+        Action::MovedToLostFound(name) if name.starts_with("/#") => {
+            format!("named {}, without room for lost+found", printable(name))
+        }
         Action::MovedToLostFound(name) => format!("moved to lost+found as {}", printable(name)),
         Action::NameRemoved(path) if file.path.as_ref() == Some(path) => "name removed".to_owned(),
         Action::NameRemoved(path) => format!("name {} removed", printable(path)),

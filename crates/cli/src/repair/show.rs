@@ -580,9 +580,7 @@ impl Show {
 
     fn print(&self, text: &str) {
         if self.format == Format::Text {
-            let mut out = io::stdout().lock();
-            // A reader that has gone away does not stop a repair.
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            print!("{text}");
         }
     }
 }

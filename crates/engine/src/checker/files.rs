@@ -130,15 +130,19 @@ fn changed_names<V: Checkable>(
     changes
 }
 
-/// Names in lost+found, by inode.
+/// Names in lost+found, by inode; and those of their kind in the root, where there was no room for lost+found.
 fn recovered_names<V: Checkable>(volume: &V) -> BTreeMap<InodeNo, String> {
-    let mut homes = Vec::new();
+    let (mut homes, mut names, mut in_root) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
     volume.visit_entries(volume.root(), &|_| true, &mut |inode, name| {
         if name.starts_with(super::mend::LOST_FOUND) {
             homes.push((inode, escape_name(name)));
+        } else if name.starts_with(b"#") {
+            in_root.insert(inode, format!("/{}", escape_name(name)));
         }
     });
-    let mut names = BTreeMap::new();
+    if homes.is_empty() {
+        return in_root;
+    }
     for (home, folder) in homes {
         volume.visit_entries(home, &|_| true, &mut |inode, name| {
             names.insert(inode, format!("/{folder}/{}", escape_name(name)));

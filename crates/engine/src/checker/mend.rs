@@ -227,9 +227,9 @@ fn cut_loop<V: Repairable>(context: &RepairContext<'_, V>, inode: InodeNo) {
     fact.parent.store(0, Relaxed);
 }
 
-/// Puts names into lost+found. False where there is no room.
+/// Puts names into lost+found, or into the root where there is no inode or no room for that directory. False where there is no room for names.
 fn shelter<V: Repairable>(context: &mut RepairContext<'_, V>, homeless: BTreeSet<InodeNo>) -> bool {
-    let Some(home) = lost_found(context) else { return false };
+    let home = lost_found(context).unwrap_or_else(|| context.volume.root());
     let mut taken = BTreeSet::new();
     context.volume.visit_entries(home, &|_| true, &mut |_, name| {
         if name.starts_with(b"#") {
@@ -288,10 +288,10 @@ fn lost_found<V: Repairable>(context: &mut RepairContext<'_, V>) -> Option<Inode
         Err(name) => name,
     };
     let (inode, unit) = (context.free_inode()?, context.take_unit()?);
-    context.volume.make_directory(context.overlay, inode, unit, root);
     if !add_name(context, root, &name, (inode, Kind::Directory)) {
         return None;
     }
+    context.volume.make_directory(context.overlay, inode, unit, root);
     context.input.inodes.add_new_directory(inode, root);
     Some(inode)
 }

@@ -12,7 +12,9 @@ use fsmend_ext_format::features::{Compat, Features, Incompat, RoCompat};
 use fsmend_ext_format::geometry::Geometry;
 use fsmend_ext_format::inode::special;
 use fsmend_ext_format::settle::Unsound;
-use fsmend_ext_format::superblock::{RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, SuperblockState};
+use fsmend_ext_format::superblock::{
+    EXT_MAGIC, RawSuperblock, SUPERBLOCK_OFFSET, SUPERBLOCK_SIZE, SuperblockState,
+};
 use fsmend_vfs::{Caller, Errno, InodeNo, Time};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -119,6 +121,9 @@ impl fmt::Display for MountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MountError::Io(why) => write!(f, "{why}"),
+            MountError::Superblock(Unsound::Magic(_)) => {
+                f.write_str("no superblock was found; fsmend check may find a copy of one")
+            }
             MountError::Superblock(unsound) => write!(f, "the superblock is no good: {unsound}"),
             MountError::Features(names) => write!(f, "unknown features: {}", names.join(", ")),
             MountError::ReadOnlyFeatures(names) => {
@@ -251,6 +256,10 @@ impl Volume {
     pub fn mount(device: Arc<dyn WritableDevice>, options: MountOptions) -> Result<Volume, MountError> {
         let MountOptions { read_only, policy, cache_bytes, bulk, home_at_sync, now } = options;
         let first = read_superblock(&*device)?;
+        // Without it nothing else there means anything.
+        if first.s_magic.get() != EXT_MAGIC {
+            return Err(MountError::Superblock(Unsound::Magic(first.s_magic.get())));
+        }
         check_features(first.features(), read_only)?;
         let mut volume = Volume::open(Arc::clone(&device), policy, cache_bytes, now)?;
         volume.is_bulk = bulk;

@@ -12,6 +12,7 @@ use fsmend_engine::problem::escape_name;
 use fsmend_ext_driver::{Ext, MountOptions, RegionRoom};
 use fsmend_ext_format::features::{Compat, Incompat};
 use fsmend_ext_format::geometry::Geometry;
+use fsmend_ext_format::settle::Unsound;
 use fsmend_ext_format::superblock::{RawSuperblock, written_uuid};
 use fsmend_session::Description;
 use fsmend_session::numbers::{bytes, counted, percent, thousands};
@@ -40,8 +41,10 @@ pub fn describe(device: &Arc<dyn Device>, now: Time) -> Result<Description, Stri
 fn facts(device: &Arc<dyn Device>, now: Time) -> Result<Facts, String> {
     let superblock =
         super::superblock(&**device).ok_or_else(|| "its superblock cannot be read".to_owned())?;
-    let geometry = Geometry::from_superblock(&superblock, device.len())
-        .map_err(|unsound| format!("{unsound}; fsmend check may find a copy of the superblock"))?;
+    let geometry = Geometry::from_superblock(&superblock, device.len()).map_err(|unsound| match unsound {
+        Unsound::Magic(_) => "no superblock was found; fsmend check may find a copy of one".to_owned(),
+        unsound => format!("{unsound}; fsmend check may find a copy of the superblock"),
+    })?;
     let from_superblock = (superblock.free_blocks_count(), u64::from(superblock.s_free_inodes_count.get()));
     let (free, regions, uncounted) = match counted_by_driver(device, now) {
         Ok((free, regions)) => (free, regions, None),

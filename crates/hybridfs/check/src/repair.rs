@@ -52,6 +52,13 @@ pub(crate) struct Node {
     pub old: Vec<(u64, u64)>,
 }
 
+impl Node {
+    /// Whether only the inode itself may change.
+    pub fn keeps(&self) -> bool {
+        self.attributes.is_none() && matches!(self.contents, Contents::Keep)
+    }
+}
+
 /// What changes.
 pub(crate) struct Model<'a> {
     pub fs: &'a HybridFs<'a>,
@@ -303,7 +310,7 @@ impl Model<'_> {
         // The root is its own parent.
         homeless.remove(&InodeNo(ROOT));
         if !homeless.is_empty() {
-            self.shelter(&homeless)?;
+            self.shelter(&homeless);
         }
         for inode in parents {
             self.settle_parent(inode);
@@ -318,8 +325,8 @@ impl Model<'_> {
         self.input.inodes.withdraw_link(inode);
     }
 
-    fn shelter(&mut self, homeless: &BTreeSet<InodeNo>) -> Result<(), Refusal> {
-        let home = self.lost_found()?;
+    fn shelter(&mut self, homeless: &BTreeSet<InodeNo>) {
+        let home = self.lost_found().unwrap_or(InodeNo(ROOT));
         for inode in homeless {
             let kind = self.input.inodes.kind(*inode);
             self.add_name(home, format!("#{inode}").as_bytes(), (*inode, kind));
@@ -328,7 +335,6 @@ impl Model<'_> {
                 fact.parent.store(home.0, Relaxed);
             }
         }
-        Ok(())
     }
 
     fn add_name(&mut self, directory: InodeNo, name: &[u8], (inode, kind): (InodeNo, Kind)) {
@@ -346,25 +352,21 @@ impl Model<'_> {
         directory::put(fs, entries, entry);
     }
 
-    /// The directory lost+found, which is made where there is none. Where something else has that name, it is called lost+found.1, and so on.
-    fn lost_found(&mut self) -> Result<InodeNo, Refusal> {
+    /// The directory lost+found, which is made where there is none and an inode is free. Where something else has that name, it is called lost+found.1, and so on.
+    fn lost_found(&mut self) -> Option<InodeNo> {
         let root = InodeNo(ROOT);
         let taken: BTreeMap<Vec<u8>, InodeNo> =
             self.entries(root).values().map(|entry| (entry.name.clone(), InodeNo(entry.inode))).collect();
         let name = match lost_found_among(&taken, &self.input.inodes) {
-            Ok(inode) => return Ok(inode),
+            Ok(inode) => return Some(inode),
             Err(name) => name,
         };
-        let inode = self.free_inode().ok_or_else(|| Refusal {
-            code: "no-free-inode",
-            message: "No inode is free for lost+found".to_owned(),
-            hint: "Remove files that are not needed, then repair".to_owned(),
-        })?;
+        let inode = self.free_inode()?;
         self.cover(inode);
         self.new_directory(inode, LOST_FOUND_MODE, root);
         self.add_name(root, &name, (inode, Kind::Directory));
         self.input.inodes.add_new_directory(inode, root);
-        Ok(inode)
+        Some(inode)
     }
 
     fn free_inode(&self) -> Option<InodeNo> {

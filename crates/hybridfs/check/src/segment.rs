@@ -20,6 +20,8 @@ pub(crate) struct Segment<'a> {
     pub ssn: u64,
     /// Fragments of the log that must not be used.
     taken: Vec<u64>,
+    /// Those among them that only the old state uses: the last resort.
+    given_up: Vec<u64>,
     /// Where the search for whole blocks goes on.
     cursor: u64,
     /// The block that small objects go into, and its first free fragment.
@@ -29,8 +31,9 @@ pub(crate) struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    pub fn new(sb: &'a Superblock, ssn: u64, taken: Vec<u64>) -> Self {
-        Segment { sb, ssn, taken, cursor: 0, open: None, writes: Vec::new(), stream: Stream::default() }
+    pub fn new(sb: &'a Superblock, ssn: u64, (taken, given_up): (Vec<u64>, Vec<u64>)) -> Self {
+        let (writes, stream) = (Vec::new(), Stream::default());
+        Segment { sb, ssn, taken, given_up, cursor: 0, open: None, writes, stream }
     }
 
     fn is_free(&self, from: u64, until: u64) -> bool {
@@ -38,8 +41,17 @@ impl<'a> Segment<'a> {
             .all(|at| self.taken.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 == 0))
     }
 
-    /// A free place of so many fragments within a block.
+    /// A free place of so many fragments within a block; where there is none, one that only the old state uses.
     pub fn take(&mut self, len: u64) -> Result<Place, Full> {
+        if let Ok(place) = self.take_free(len) {
+            return Ok(place);
+        }
+        let given_up = std::mem::take(&mut self.given_up);
+        self.taken.iter_mut().zip(given_up).for_each(|(taken, given_up)| *taken &= !given_up);
+        self.take_free(len)
+    }
+
+    fn take_free(&mut self, len: u64) -> Result<Place, Full> {
         let per_block = self.sb.per_block();
         let (blocks, head) = (self.sb.log_fragments / per_block, self.sb.log_head() / per_block);
         if let Some((block, used)) = self.open.filter(|(_, used)| used + len <= per_block) {

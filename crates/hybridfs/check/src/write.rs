@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Writes what changes: inode blocks, maps, directories and bitmaps as one new segment in space that nothing uses, and anchors that lead to it. Nothing of the old
-//! state is overwritten, so the old anchors would bring it back.
+//! state is overwritten, so the old anchors would bring it back; but where the log is full, the segment takes the places of what it replaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,12 +103,13 @@ pub(crate) fn segment(mut model: Model<'_>) -> Result<Changes, Refusal> {
     // Bits behind the end are no fragments.
     let end = taken.len() as u64 * 64;
     mark(&mut taken, (sb.log_fragments, end), true);
+    let mut left = Final { log: taken.clone(), data: std::mem::take(&mut model.data) };
+    let (given_up, remapped) = replaced(&model);
+    given_up.iter().for_each(|run| left.release(sb, &model.input.claims, *run));
+    let given_up = taken.iter().zip(&left.log).map(|(taken, left)| taken & !left).collect();
+    remapped.iter().for_each(|run| left.release(sb, &model.input.claims, *run));
     // A segment that was dropped may have the next number.
-    let mut segment = Segment::new(sb, state.last.ssn + 2, taken.clone());
-    let mut left = Final { log: taken, data: std::mem::take(&mut model.data) };
-    for run in &state.replaced {
-        left.release(sb, &model.input.claims, *run);
-    }
+    let mut segment = Segment::new(sb, state.last.ssn + 2, (taken, given_up));
     let mut nodes = std::mem::take(&mut model.nodes);
     for (number, entries) in std::mem::take(&mut model.directories) {
         if let Some(node) = nodes.get_mut(&number) {
@@ -118,7 +119,7 @@ pub(crate) fn segment(mut model: Model<'_>) -> Result<Changes, Refusal> {
     for node in nodes.values_mut() {
         write_node(&model, node, &mut segment, &mut left)?;
     }
-    let (ifile, totals) = write_inodes(&model, &nodes, &mut segment, &mut left)?;
+    let (ifile, totals) = write_inodes(&model, &nodes, &mut segment)?;
     let ifile = segment.map(IFILE, ifile, ROOT_MAX)?;
     let (records, placed) = write_bitmaps(fs, &mut segment, &mut left)?;
     let map = segment.map(
@@ -173,6 +174,37 @@ pub(crate) fn segment(mut model: Model<'_>) -> Result<Changes, Refusal> {
     Ok(changes)
 }
 
+/// What the old state uses and the new one need not: what the last segments replaced, what inodes led to that are gone or written anew, and blocks of inodes that change.
+/// Apart from that, what files lead to that get a new map: it may lead to the same.
+fn replaced(model: &Model<'_>) -> (Vec<Run>, Vec<Run>) {
+    let state = &model.fs.state;
+    let changed = changed_blocks(model, &model.nodes);
+    let blocks = state.blocks.iter().map(|block| block.record);
+    let blocks = blocks.filter(|record| changed.contains(&record.key));
+    let mut given_up: Vec<Run> = blocks.map(|record| log::run_of(record.place, 1)).collect();
+    given_up.extend(state.replaced.iter().copied());
+    let mut remapped = Vec::new();
+    for (number, node) in &model.nodes {
+        let is_file = |inode: &Inode| kind_of(inode.mode) == Some(fsmend_engine::inodes::Kind::Regular);
+        let list = match &node.inode {
+            Some(_) if node.keeps() && !model.directories.contains_key(number) => continue,
+            Some(inode) if is_file(inode) => &mut remapped,
+            _ => &mut given_up,
+        };
+        list.extend(node.old.iter().map(|(address, len)| Run { address: *address, len: *len }));
+    }
+    (given_up, remapped)
+}
+
+/// Blocks of inodes that are written anew.
+fn changed_blocks(model: &Model<'_>, nodes: &BTreeMap<u32, Node>) -> BTreeSet<u64> {
+    let per_block = u64::from(model.fs.sb().inodes_per_block());
+    // Blocks whose bits were lost are listed anew.
+    let blocks = &model.fs.state.blocks;
+    let salvaged = blocks.iter().filter(|block| block.is_salvaged).map(|block| block.record.key);
+    nodes.keys().map(|number| u64::from(*number) / per_block).chain(salvaged).collect()
+}
+
 /// All four lead to the new segment: none of them may bring the damaged state back.
 fn anchors(sb: &Superblock, (last, is_clean): (u64, bool), summary: &Summary, crc: u32) -> Changes {
     let anchor = |number: u64| {
@@ -195,13 +227,8 @@ fn write_node(
     segment: &mut Segment<'_>,
     left: &mut Final,
 ) -> Result<(), Full> {
-    let (fs, sb) = (model.fs, model.fs.sb());
-    let keeps = node.attributes.is_none() && matches!(node.contents, Contents::Keep);
-    if node.inode.is_none() || !keeps {
-        for (address, len) in &node.old {
-            left.release(sb, &model.input.claims, Run { address: *address, len: *len });
-        }
-    }
+    let fs = model.fs;
+    let keeps = node.keeps();
     let Some(inode) = node.inode.as_mut().filter(|_| !keeps) else { return Ok(()) };
     // Both are written anew: the room that one leaves is that of the other.
     let attributes = node.attributes.take().unwrap_or_else(|| attributes_of(fs, inode));
@@ -325,18 +352,13 @@ fn write_inodes(
     model: &Model<'_>,
     nodes: &BTreeMap<u32, Node>,
     segment: &mut Segment<'_>,
-    left: &mut Final,
 ) -> Result<(Vec<Record>, Totals), Full> {
     let (fs, sb) = (model.fs, model.fs.sb());
     let per_block = u64::from(sb.inodes_per_block());
     let mut blocks: BTreeMap<u64, Record> =
         fs.state.blocks.iter().map(|block| (block.record.key, block.record)).collect();
-    // Blocks whose bits were lost are listed anew.
-    let salvaged = fs.state.blocks.iter().filter(|block| block.is_salvaged).map(|block| block.record.key);
-    let changed: BTreeSet<u64> =
-        nodes.keys().map(|number| u64::from(*number) / per_block).chain(salvaged).collect();
-    for number in changed {
-        let old = blocks.remove(&number);
+    for number in changed_blocks(model, nodes) {
+        blocks.remove(&number);
         let mut bytes = vec![0; width::index(sb.inode_block_fragments() * u64::from(sb.fragment_size))];
         let (mut live, mut orphans) = (0u64, 0u64);
         let first = number * per_block;
@@ -353,9 +375,6 @@ fn write_inodes(
                 orphans |= u64::from(inode.links == 0) << at;
                 place.copy_from_slice(&Inode { birth: segment.ssn, ..inode }.store(&sb.uuid));
             }
-        }
-        if let Some(old) = old {
-            left.release(sb, &model.input.claims, log::run_of(old.place, 1));
         }
         if live != 0 {
             let place = segment.plain(Kind::Inodes, (OWNER_IFILE, number), bytes)?;

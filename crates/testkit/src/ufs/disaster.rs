@@ -120,6 +120,12 @@ impl Inventory {
             _ => geometry.superblock_place as usize + random.below(1376) as usize,
         }
     }
+
+    /// The start of a block with one of the structures, or of the part of it that lies in the image.
+    fn block(&self, image: &Image, random: &mut SeededRandom) -> usize {
+        let (fragment, block) = (image.geometry.fragment_size as usize, image.geometry.block_size as usize);
+        (self.place(image, random) / fragment * fragment).min(image.bytes.len() - block)
+    }
 }
 
 fn any<T: Copy>(of: &[T], random: &mut SeededRandom) -> T {
@@ -454,6 +460,32 @@ pub const DISASTERS: &[(&str, Disaster)] = &[
             let at = has.place(image, random);
             let len = (1 + random.below(40) as usize).min(image.bytes.len() - at);
             overwrite(&mut image.bytes[at..at + len], random);
+        }
+    }),
+    ("many bytes of metadata change", |image, has, random| {
+        for _ in 0..1 << (4 + random.below(8)) {
+            let at = has.place(image, random);
+            image.bytes[at] = random.next_u64() as u8;
+        }
+    }),
+    ("two blocks of metadata are swapped, of any kinds", |image, has, random| {
+        let (one, other) = (has.block(image, random), has.block(image, random));
+        // They may overlap if one is no whole block.
+        if one.abs_diff(other) >= image.geometry.block_size as usize {
+            swap(image, (one, other), image.geometry.block_size as usize);
+        }
+    }),
+    ("a block of metadata is another, of any kind", |image, has, random| {
+        let (one, other) = (has.block(image, random), has.block(image, random));
+        image.bytes.copy_within(one..one + image.geometry.block_size as usize, other);
+    }),
+    ("sectors of metadata are lost or old", |image, has, random| {
+        for _ in 0..1 + random.below(8) {
+            let at = has.place(image, random) & !511;
+            match random.below(3) {
+                0 => image.bytes[at..at + 512].copy_from_slice(&has.earlier[at..at + 512]),
+                _ => overwrite(&mut image.bytes[at..at + 512], random),
+            }
         }
     }),
     ("a piece of 64 KiB is overwritten", |image, has, random| {

@@ -213,40 +213,68 @@ fn salvage(chunk: &[u8], order: ByteOrder) -> (Vec<Kept>, bool) {
             continue;
         }
         is_broken = true;
-        // Where the rest makes sense again: entries from there reach the end of the chunk.
-        let next = (at + 4..chunk.len()).step_by(4).find(|start| reaches_end(chunk, *start, order));
-        let end = next.unwrap_or(chunk.len());
-        // The entry itself may lack nothing but its length.
-        if let Some(whole) = with_length(chunk, at, end - at, order) {
-            kept.push(whole);
-        }
+        let (end, is_length_right) = end_of(chunk, at, order);
+        kept.extend(mended(&chunk[at..end], is_length_right, order));
         at = end;
     }
     (kept, is_broken)
 }
 
-/// Whether entries from `at` on reach the end of the chunk, the first of them being in use.
+/// Where what follows the damaged entry at `at` begins: where its length says if that leads on, otherwise where entries from there reach the end of the chunk. What an entry
+/// has behind its name may be former entries, which would do so too. Also whether its length is right.
+fn end_of(chunk: &[u8], at: usize, order: ByteOrder) -> (usize, bool) {
+    let own = chunk.get(at + 4..at + 6).map_or(0, |_| usize::from(order.u16(chunk, at + 4)));
+    let leads_on = |end: &usize| *end <= chunk.len() && reaches_end(chunk, *end, order);
+    let said = Some(at + own).filter(|_| own >= needed(1) && own % 4 == 0).filter(leads_on);
+    let is_used = |start: &usize| entry(chunk, *start, order).is_some_and(|entry| entry.inode != 0);
+    let next = || (at + 4..chunk.len()).step_by(4).filter(is_used).find(leads_on);
+    match said {
+        Some(end) => (end, true),
+        None => (next().unwrap_or(chunk.len()), false),
+    }
+}
+
+/// Whether entries from `at` on reach the end of the chunk.
 fn reaches_end(chunk: &[u8], at: usize, order: ByteOrder) -> bool {
     let mut here = at;
     while here < chunk.len() {
-        match entry(chunk, here, order) {
-            Some(entry) if here > at || entry.inode != 0 => here += entry.length,
-            _ => return false,
-        }
+        let Some(entry) = entry(chunk, here, order) else { return false };
+        here += entry.length;
     }
     true
 }
 
-/// The entry at `at` as it would be with a length of `room`.
-fn with_length(chunk: &[u8], at: usize, room: usize, order: ByteOrder) -> Option<Kept> {
-    let mut copy = chunk.get(at..at + room.min(CHUNK - at))?.to_vec();
-    if copy.len() < HEADER {
+/// The entry that fills these bytes, if no more than one of its fields is wrong: length, type, or name with its length.
+fn mended(bytes: &[u8], is_length_right: bool, order: ByteOrder) -> Option<Kept> {
+    if bytes.len() < needed(1) {
         return None;
     }
-    let length = u16::try_from(copy.len() / 4 * 4).ok()?;
-    order.put_u16(&mut copy, 4, length);
-    let entry = entry(&copy, 0, order).filter(|entry| entry.inode != 0 && entry.name.len() <= NAME_MAX)?;
-    Some(Kept { inode: entry.inode, kind: entry.kind, name: entry.name.to_vec() })
+    let (inode, kind, said) = (order.u32(bytes, 0), bytes[6], usize::from(bytes[7]));
+    let name = mended_name(said, &bytes[HEADER..])?;
+    let is_name_right = bytes[HEADER..].get(..=said).is_some_and(|own| own.strip_suffix(&[0]) == Some(&name));
+    let wrong = [is_length_right, kind <= 15, is_name_right].iter().filter(|is_right| !**is_right).count();
+    // The inode knows its type.
+    let kind = if kind <= 15 { kind } else { kind::UNKNOWN };
+    (inode != 0 && wrong <= 1).then_some(Kept { inode, kind, name })
+}
+
+/// The name in this room, which `said` bytes are said to have.
+fn mended_name(said: usize, room: &[u8]) -> Option<Vec<u8>> {
+    let to_zero = &room[..room.iter().position(|byte| *byte == 0)?];
+    let is_text = std::str::from_utf8(to_zero).is_ok_and(|text| !text.contains(char::is_control));
+    let mut name = match room.get(said) {
+        // Its length is right, but perhaps for zeros at the end.
+        Some(0) => room[..room[..said].iter().rposition(|byte| *byte != 0)? + 1].to_vec(),
+        // The zero behind it is wrong.
+        Some(_) if said > 0 && said < to_zero.len() && !is_text => room[..said].to_vec(),
+        _ => to_zero.to_vec(),
+    };
+    let mut wrong = name.iter_mut().filter(|byte| matches!(**byte, 0 | b'/'));
+    if let Some(byte) = wrong.next() {
+        *byte = b'_';
+    }
+    // More than one such byte is no name.
+    (wrong.next().is_none() && !name.is_empty() && name.len() <= NAME_MAX).then_some(name)
 }
 
 /// The full check, entry by entry.

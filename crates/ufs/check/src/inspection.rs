@@ -110,23 +110,27 @@ impl Subject<'_, '_> {
     /// Judges and mends the record. False if it has to be cleared.
     fn judge(&mut self) -> bool {
         let geometry = self.fs.geometry();
-        if self.record.mode() == 0 {
-            if !is_free(&self.record) {
+        let stored_mode = self.record.mode();
+        if stored_mode == 0 {
+            if is_free(&self.record) {
+                return true;
+            }
+            if self.number.0 < ROOT || !self.is_file_without_mode() {
                 self.raise(self.problem(&rows::FREE_WITH_REMAINS));
                 return false;
             }
-            return true;
         }
         if self.number.0 < ROOT {
             self.raise(self.problem(&rows::RESERVED_IN_USE));
             return false;
         }
-        let stored_mode = self.record.mode();
         if kind_of(stored_mode).is_none() {
             let problem = self.problem(&rows::TYPE_UNKNOWN).stored(Value::Text(format!("{stored_mode:#o}")));
             self.raise(problem);
             let Some(kind) = self.guess_type() else { return false };
-            self.record.set_mode(stored_mode & !mode::TYPE | kind);
+            // Without a mode, only the owner may have it.
+            let rights = if stored_mode == 0 { 0o600 } else { stored_mode & !mode::TYPE };
+            self.record.set_mode(kind | rights);
         }
         let is_hash_wrong =
             geometry.hashes.contains(Hashes::INODES) && self.record.hash() != self.record.computed_hash();
@@ -146,17 +150,56 @@ impl Subject<'_, '_> {
         true
     }
 
-    /// What an inode with an impossible type is, by its contents: a directory where its first block begins with `.`, else a file if it has blocks.
+    /// Whether a free inode is one in use whose mode was overwritten: it has links, and a map in which all is as it should be, or the target of a short link. (The mode is what
+    /// is taken from an inode last, after its blocks.)
+    fn is_file_without_mode(&self) -> bool {
+        let (geometry, size) = (self.fs.geometry(), self.record.size());
+        if self.record.links() == 0 || size == 0 || size > geometry.file_max {
+            return false;
+        }
+        if self.is_short_link() {
+            return true;
+        }
+        let survey = self.survey(size);
+        let sectors = survey.fragments * (geometry.fragment_size / SECTOR);
+        survey.fragments > 0 && survey.is_sound() && sectors == self.own_sectors()
+    }
+
+    /// Whether a text as long as the file stands where pointers would stand, and no more.
+    fn is_short_link(&self) -> bool {
+        let room = self.record.short_link();
+        let Some((target, rest)) =
+            usize::try_from(self.record.size()).ok().and_then(|size| room.split_at_checked(size))
+        else {
+            return false;
+        };
+        let is_text = std::str::from_utf8(target).is_ok_and(|text| !text.contains(char::is_control));
+        !target.is_empty() && !rest.is_empty() && is_text && rest.iter().all(|byte| *byte == 0)
+    }
+
+    /// What an inode with an impossible type is, by its contents: a directory where its first block begins with `.`, a link with a text in place of pointers, else a file if it
+    /// has blocks, or neither blocks nor a size.
     fn guess_type(&self) -> Option<u16> {
         let geometry = self.fs.geometry();
+        if is_free(&self.record) {
+            return Some(mode::REGULAR);
+        }
+        if self.is_short_link() {
+            return Some(mode::LINK);
+        }
         let first = self.record.pointer(0);
-        if first == 0 || !geometry.may_be_data(first, 1) || self.record.size() > geometry.file_max {
+        // Only what was found sound may begin with a hole.
+        let has_block = first != 0 && geometry.may_be_data(first, 1) || self.record.mode() == 0;
+        if !has_block || self.record.size() > geometry.file_max {
             return None;
         }
-        let chunk = self.fs.read(first, directory::CHUNK)?;
-        let begins_with_dot = directory::entry(&chunk, 0, geometry.order)
-            .is_some_and(|entry| entry.name == b"." && entry.inode == self.number.0);
-        Some(if begins_with_dot { mode::DIRECTORY } else { mode::REGULAR })
+        let begins_with_dot = || {
+            let chunk = self.fs.read(first, directory::CHUNK)?;
+            let entry = directory::entry(&chunk, 0, geometry.order)?;
+            Some(entry.name == b"." && entry.inode == self.number.0)
+        };
+        let is_directory = first != 0 && begins_with_dot().unwrap_or(false);
+        Some(if is_directory { mode::DIRECTORY } else { mode::REGULAR })
     }
 
     /// A device, a pipe, a socket or a short link.

@@ -200,9 +200,9 @@ fsmend_engine::problem_rows! {
     FREE_WITH_REMAINS = "ufs.inode.partly-allocated" {
         severity: Minor, evidence: Local, preen: false,
         message: "{inode} is free, but has a size or block pointers",
-        meaning: "The inode was not cleared completely, or its mode was overwritten.",
+        meaning: "The inode was not cleared completely, or it was overwritten: it has no link, or its pointers are not those of a file.",
         repair: "The inode is cleared.",
-        loss: "The file, if the mode was overwritten.",
+        loss: "The file, if the inode was overwritten.",
         peers: [], messages: ["PARTIALLY ALLOCATED INODE"],
     }
     /// `ufs.inode.reserved`.
@@ -218,9 +218,10 @@ fsmend_engine::problem_rows! {
     TYPE_UNKNOWN = "ufs.inode.type" {
         severity: Major, evidence: Local, preen: false,
         message: "{inode} has invalid mode {stored}",
-        meaning: "The type bits of the mode are damaged.",
-        repair: "If the first entry proves a directory, the inode becomes a directory again. Otherwise an inode with blocks becomes a regular file, and one without blocks is cleared.",
-        loss: "The type of the file. A short symbolic link, device, FIFO or socket is lost: it has no blocks.",
+        meaning: "The type bits of the mode are damaged, or the mode of an inode with links and valid block pointers is 0.",
+        repair: "If the first entry proves a directory, the inode becomes a directory again, and a short symbolic link if it holds the target of one. Otherwise an inode with \
+                 blocks, or with neither blocks nor a size, becomes a regular file, and any other is cleared. A mode of 0 becomes that of a file for its owner only.",
+        loss: "The type of the file. A device, a FIFO or a socket becomes an empty file, or is lost.",
         peers: [], messages: ["UNKNOWN FILE TYPE"],
     }
     /// `ufs.inode.link-empty`.
@@ -435,8 +436,9 @@ fsmend_engine::problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "chunk {chunk} of directory {inode} is damaged; {kept:entry:entries} can be read",
         meaning: "An entry of the chunk has an invalid length or name.",
-        repair: "The chunk is rewritten with the valid entries before and after the damage.",
-        loss: "The damaged names. Their files are reconnected to lost+found.",
+        repair: "The chunk is rewritten with the valid entries before and after the damage, and with a damaged one if the rest of it tells \
+                 what it was; '_' stands in its name for a byte that no name has.",
+        loss: "The names that cannot be read. Their files are reconnected to lost+found.",
         peers: [], messages: ["DIRECTORY CORRUPTED"],
     }
     /// `ufs.directory.dot`.

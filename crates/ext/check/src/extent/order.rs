@@ -67,7 +67,7 @@ pub(super) fn astray(entries: &[Extent], start: u64, end: u64, binds: bool) -> V
 
 /// Entries that do not go with the others between `start` and `end`, and the places that they belong to, where their numbers differ from those in one byte only:
 /// one value of that byte has to fit between the neighbours that are believed. Behind the last of these, where it may be the end that is wrong, only
-/// the upper two bytes count, and all entries there have to get a place. Behind the end may only lie what is not written yet.
+/// the upper two bytes count, unless the entry then ends where the file does, and all entries there have to get a place. Behind the end may only lie what is not written yet.
 pub(super) fn overwritten(entries: &[Extent], start: u64, end: u64) -> Vec<(usize, u32)> {
     let is_behind = |entry: &Extent| !entry.unwritten && u64::from(entry.logical) >= end;
     let within: Vec<usize> = (0..entries.len()).filter(|at| !is_behind(&entries[*at])).collect();
@@ -90,7 +90,11 @@ pub(super) fn overwritten(entries: &[Extent], start: u64, end: u64) -> Vec<(usiz
         }
         let room = next.unwrap_or(end).min(end).checked_sub(u64::from(entry.count).max(1));
         let lowest = if next.is_some() { 1 } else { 2 };
-        let home = room.and_then(|room| with_another_byte(entry.logical, lowest, (floor, room)));
+        let fitting = room.and_then(|room| with_another_byte(entry.logical, lowest, (floor, room)));
+        // Two that agree need no third: the file ends with this entry if its second byte was wrong.
+        let ends_file = || with_another_byte(entry.logical, 1, (room?, room?));
+        let is_last = next.is_none() && room.is_some_and(|room| room >= floor);
+        let home = fitting.or_else(|| if is_last { ends_file() } else { None });
         match home {
             Some(home) => {
                 found.push((at, home));
@@ -289,6 +293,8 @@ mod tests {
         );
         assert_eq!(found(&[(4, 4), (44, 4)], 32), [], "a file that is longer than it says");
         assert_eq!(found(&[(4, 4), (0x108, 4)], 32), [], "likewise");
+        assert_eq!(found(&[(0x908, 1), (0xD810, 1)], 0x911), [(1, 0x910)], "there the file ends");
+        assert_eq!(found(&[(0x908, 1), (0xD810, 1)], 0x912), [], "it ends a block later");
         assert_eq!(found(&[(4, 9000), (0x1000_000C, 4), (20, 4)], 32), [(1, 12)], "a length is wrong, too");
         let reserved = Extent { logical: 0x1000_000C, count: 4, physical: 100, unwritten: true };
         assert_eq!(overwritten(&[reserved], 0, 32), [], "space that was reserved");

@@ -11,7 +11,7 @@ use fsmend_device::{Device, Overlay};
 use fsmend_engine::inodes::Kind;
 use fsmend_engine::problem::escape_name;
 use fsmend_engine::{Action, FileChange, Findings, FormerName, InodeState, Problem, Row, Severity, Value};
-use fsmend_ext_format::inode::{InodeFlags, RawInode};
+use fsmend_ext_format::inode::{InodeFlags, RawInode, special};
 
 use super::map::Runs;
 use crate::Fs;
@@ -226,12 +226,18 @@ impl Sides<'_> {
     }
 
     fn compare_lost_found(&mut self, gathered: &mut Gathered) {
-        let Some(home) = find_lost_found(&self.new) else { return };
-        let was = find_lost_found(&self.old).unwrap_or(InodeNo(0));
+        // Where there is no inode for lost+found, the root takes such names.
+        let (was, home, folder) = match find_lost_found(&self.new) {
+            Some(home) => (find_lost_found(&self.old).unwrap_or(InodeNo(0)), home, ""),
+            None => (InodeNo(special::ROOT), InodeNo(special::ROOT), "/"),
+        };
         let Some((old, new)) = self.names(was, home) else { return };
-        for (name, target) in new.into_iter().filter(|(name, target)| old.get(name) != Some(target)) {
-            let file = gathered.files.entry(target).or_default();
-            file.actions.insert(Action::MovedToLostFound(escape_name(&name)));
+        let is_new = |(name, target): &(Vec<u8>, InodeNo)| old.get(name) != Some(target);
+        for (name, target) in new.into_iter().filter(is_new) {
+            if folder.is_empty() || name.starts_with(b"#") {
+                let file = gathered.files.entry(target).or_default();
+                file.actions.insert(Action::MovedToLostFound(format!("{folder}{}", escape_name(&name))));
+            }
         }
     }
 
