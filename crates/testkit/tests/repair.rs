@@ -160,17 +160,16 @@ fn failing(findings: &[Finding]) -> usize {
 fn run(numbers: &[u64], depth_of: impl Fn(usize) -> Depth + Sync) -> Vec<Finding> {
     let keep = std::env::var_os("FSMEND_REPAIR_KEEP").map(PathBuf::from);
     let (next, findings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Relaxed);
-                    let Some(number) = numbers.get(at) else { break };
-                    let found = findings_of(*number, depth_of(at), keep.as_deref()).unwrap();
-                    findings.lock().unwrap().extend(found);
-                }
-            });
+    let work = || {
+        while let Some((at, number)) = numbers.iter().enumerate().nth(next.fetch_add(1, Relaxed)) {
+            let found = findings_of(*number, depth_of(at), keep.as_deref()).unwrap();
+            findings.lock().unwrap().extend(found);
         }
+    };
+    // A scope does not wait until a thread has given back its loop device; joining does.
+    std::thread::scope(|scope| {
+        let workers = [scope.spawn(work), scope.spawn(work)];
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
     findings.into_inner().unwrap()
 }
