@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Progress on standard error: a bar on a terminal, a line a second elsewhere when it is asked for, lines of JSON for programs.
 
+use std::collections::VecDeque;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -121,19 +122,20 @@ impl Stall {
     }
 }
 
-/// When it began, what had been fetched by then, and what when it was first seen that something was.
+/// When it began, what had been fetched by then, and what since: when it was first seen that something was, and at some moments in the last half of the time.
 struct Start<'a> {
     time: Instant,
     disks: &'a Disks,
     asked_for: Option<u64>,
     delivered: Option<u64>,
-    first: Option<(Duration, u64)>,
+    first: Option<u64>,
+    seen: VecDeque<(Duration, u64)>,
 }
 
 impl<'a> Start<'a> {
     fn now(disks: &'a Disks) -> Self {
         let (asked_for, delivered) = (machine::fetched(), disks.delivered());
-        Start { time: Instant::now(), disks, asked_for, delivered, first: None }
+        Start { time: Instant::now(), disks, asked_for, delivered, first: None, seen: VecDeque::new() }
     }
 
     fn elapsed(&self) -> Duration {
@@ -150,12 +152,19 @@ impl<'a> Start<'a> {
     /// What was fetched since the first requests were under way; nothing by then.
     fn fetched(&mut self) -> Option<Fetched> {
         let (now, bytes) = (self.elapsed(), self.came()?);
-        if self.first.is_none() && bytes > 0 {
-            self.first = Some((now, bytes));
+        if bytes > 0 {
+            self.seen.push_back((now, bytes));
         }
-        let (since, before) = self.first.unwrap_or((now, bytes));
+        while self.seen.get(1).is_some_and(|(time, _)| *time <= now / 2) {
+            self.seen.pop_front();
+        }
+        let (since, before) = self.seen.front().copied().unwrap_or((now, bytes));
         let nanoseconds = width::low_u64(now.saturating_sub(since).as_nanos());
-        Some(Fetched { bytes: bytes.saturating_sub(before), nanoseconds })
+        let first = if bytes > 0 { *self.first.get_or_insert(bytes) } else { 0 };
+        Some(Fetched {
+            bytes: bytes.saturating_sub(first),
+            recent: (bytes.saturating_sub(before), nanoseconds),
+        })
     }
 }
 

@@ -32,8 +32,8 @@ type Cost = fn(&StageProgress) -> u64;
 pub struct Fetched {
     /// Bytes.
     pub bytes: u64,
-    /// Nanoseconds in which that happened.
-    pub nanoseconds: u64,
+    /// Bytes of late, and nanoseconds in which they came: the device's pace. It changes with what is asked for.
+    pub recent: (u64, u64),
 }
 
 /// Nanoseconds until the last of all these runs, which go on side by side, is done; `None` while it is unknown.
@@ -67,7 +67,8 @@ impl Fetched {
         let missed = (fetched / read.max(1.0)).min(1.0);
         let ahead = (fetched - read).max(0.0);
         let rest = (left * missed - ahead).max(0.0);
-        Some((missed, rest / fetched * self.nanoseconds as f64))
+        let (bytes, nanoseconds) = self.recent;
+        Some((missed, rest / bytes.max(1) as f64 * nanoseconds as f64))
     }
 }
 
@@ -385,7 +386,7 @@ mod tests {
         directories.guess_bytes(10);
         tables.expect(1000);
         directories.foresee(100);
-        let fetched = |bytes, nanoseconds| Some(Fetched { bytes, nanoseconds });
+        let fetched = |bytes, nanoseconds| Some(Fetched { bytes, recent: (bytes, nanoseconds) });
         assert_eq!(time_left(&all, None), None);
         assert_eq!(
             time_left(&all, fetched(500, 1000)),
@@ -402,6 +403,8 @@ mod tests {
         assert_eq!(time_left(&all, fetched(0, 1000)), Some(by_work), "memory held everything");
         let mixed = time_left(&all, fetched(250, 1000)).expect("it was measured");
         assert_eq!(mixed, (by_work + 3000) / 2, "memory held half of it");
+        let faster = Some(Fetched { bytes: 1000, recent: (500, 100) });
+        assert_eq!(time_left(&all, faster), Some(200), "the device is five times as fast of late");
         tables.compute(5000);
         assert_eq!(
             time_left(&all, fetched(1000, 1000)),
