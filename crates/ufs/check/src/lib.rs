@@ -31,6 +31,7 @@ pub(crate) mod journal;
 pub mod layout;
 pub mod opening;
 mod quota;
+mod rebuilding;
 pub(crate) mod repair;
 pub mod rows;
 mod snapshots;
