@@ -3,6 +3,7 @@
 //! agree, it is refused.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use fsmend::FAMILIES;
 use fsmend_testkit::repair::Scratch;
 use fsmend_testkit::ufs::checked::{check, codes, memory, plan_of, repaired};
 use fsmend_testkit::ufs::judged::{Sound, judge};
@@ -163,6 +164,20 @@ fn a_wrong_size_is_told_from_the_last_group() {
             assert_eq!(judge(&image.bytes, Some(&sound), order == Little), Ok(()), "{field}");
             assert_eq!(repaired(&image.bytes, field).geometry, base.image.geometry);
         }
+    }
+}
+
+/// As `dd` to the wrong device leaves it.
+#[test]
+fn a_file_system_whose_start_is_overwritten_is_found_by_what_is_behind() {
+    for (version, order) in [(Ufs2, Big), (Ufs1, Little)] {
+        let mut image = LivedIn::made(version, order, (4096, 512), 12 << 20).image;
+        let end = image.geometry.place(image.geometry.group_size) as usize;
+        image.bytes[..end].fill(0);
+        let device = memory(&image.bytes);
+        assert!(!opening::recognises(&*device) && opening::is_hidden_on(&*device));
+        assert_eq!(FAMILIES.of(&*device).name(), "ufs");
+        assert_eq!(judge(&image.bytes, None, order == Little), Ok(()));
     }
 }
 

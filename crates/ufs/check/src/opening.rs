@@ -31,6 +31,8 @@ use crate::{journal, rebuilding, rows, snapshots};
 const FIRST_COPIES: [u64; 7] = [16384, 32768, 65536, 73728, 81920, 98304, 131_072];
 /// Copies are looked for on so much of a device, from its start on.
 const SEARCHED_MAX: u64 = 64 << 30;
+/// As long as it is not known that there is a UFS, on so much: as a rule the second group begins there.
+const HIDDEN_MAX: u64 = 1 << 30;
 /// In steps of the smallest block: groups and their structures begin at multiples of it.
 const STEP: u64 = 4096;
 /// So many blocks that look like cylinder groups are asked for the shape of the file system.
@@ -420,7 +422,7 @@ fn copies(device: &dyn Device, broken: Option<&Superblock>) -> Option<Found> {
                 .find_map(|place| usable(device, place))
         });
         let by_groups = || rebuilding::first_groups().into_iter().find_map(|place| by_group(device, place));
-        told.or_else(by_groups).or_else(|| search(device))
+        told.or_else(by_groups).or_else(|| search(device, SEARCHED_MAX))
     })
 }
 
@@ -459,9 +461,9 @@ fn mended_by_groups(device: &dyn Device, found: Found, findings: &mut Findings) 
     }
 }
 
-/// Looks for a copy everywhere, and for cylinder groups.
-fn search(device: &dyn Device) -> Option<Found> {
-    let end = device.len().min(SEARCHED_MAX);
+/// Looks for a copy on the first `most` bytes, and for cylinder groups.
+fn search(device: &dyn Device, most: u64) -> Option<Found> {
+    let end = device.len().min(most);
     let (mut bytes, mut asked) = (vec![0; width::index(AT_ONCE)], 0);
     for start in (0..end).step_by(width::index(AT_ONCE)) {
         let len = (end - start).min(AT_ONCE) as usize;
@@ -558,4 +560,9 @@ pub fn recognises(device: &dyn Device) -> bool {
         || FIRST_COPIES.into_iter().any(|place| usable(device, place).is_some())
         || recovery(device).is_some()
         || rebuilding::first_groups().into_iter().any(|place| rebuilding::shape_of(device, place).is_some())
+}
+
+/// Whether `device` holds a UFS whose start is lost: by a copy or a cylinder group further behind.
+pub fn is_hidden_on(device: &dyn Device) -> bool {
+    search(device, HIDDEN_MAX).is_some()
 }

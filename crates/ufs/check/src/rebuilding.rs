@@ -200,12 +200,7 @@ fn names_itself(device: &dyn Device, geometry: &Geometry, number: u32, inode: &I
 type Visit<'v> = dyn FnMut(u32, &Inode<&[u8]>, bool) -> bool + 'v;
 
 /// Visits inodes of a group until there are enough of them: those that its map calls in use, or all where it has no map, of which nothing says then that they are in use.
-fn visit_inodes(
-    device: &dyn Device,
-    geometry: &Geometry,
-    number: u32,
-    visit: &mut Visit<'_>,
-) {
+fn visit_inodes(device: &dyn Device, geometry: &Geometry, number: u32, visit: &mut Visit<'_>) {
     let group = group(device, geometry, number);
     let is_marked = group.is_some();
     let end = group.as_ref().map_or(geometry.group_inodes, |group| group.initialised(geometry));
