@@ -407,16 +407,11 @@ pub(crate) fn settle_counts(
     (free_inodes, directories): (u32, u32),
 ) -> Counts<i32> {
     let length = geometry.group_length(group);
-    let mut whole = Vec::new();
-    let sums = FragmentSums::of(
-        cg.fragment_map(&geometry.layout),
-        (length, geometry.fragments),
-        geometry.cluster_max,
-        &mut |block| whole.push(block),
-    );
-    let clusters = cg.cluster_map_mut(&geometry.layout);
-    clusters.fill(0);
-    whole.iter().for_each(|block| set_bit(clusters, *block, true));
+    let mut clusters = vec![0; cg.cluster_map(&geometry.layout).len()];
+    let fragments = cg.fragment_map(&geometry.layout);
+    let extent = (length, geometry.fragments);
+    let sums = FragmentSums::of(fragments, extent, geometry.cluster_max, &mut clusters);
+    cg.cluster_map_mut(&geometry.layout).copy_from_slice(&clusters);
     for (length, count) in sums.clusters.iter().enumerate().skip(1) {
         cg.set_cluster_sum(&geometry.layout, width::len_u32(length), (*count).cast_signed());
     }
