@@ -36,7 +36,7 @@ const HIDDEN_MAX: u64 = 1 << 30;
 /// In steps of the smallest block: groups and their structures begin at multiples of it.
 const STEP: u64 = 4096;
 /// So many blocks that look like cylinder groups are asked for the shape of the file system.
-const GROUPS_ASKED: usize = 64;
+const GROUPS_ASKED: usize = 16;
 /// So many groups tell which of two shapes is right.
 const GROUPS_COMPARED: u32 = 64;
 /// Bytes that are read at once.

@@ -20,9 +20,12 @@ use fsmend_ufs_format::{ByteOrder, Geometry, Version, directory, geometry};
 const BLOCKS: [u64; 5] = [32768, 16384, 65536, 8192, 4096];
 /// So many directories convince.
 const DIRECTORIES: u32 = 16;
-/// They are looked for in so many groups, and in so many blocks of inodes of each.
+/// They are looked for in so many groups, in so many blocks of inodes of each and of all of them.
 const GROUPS: u32 = 16;
 const INODE_BLOCKS: usize = 64;
+const INODE_BLOCKS_IN_ALL: usize = 256;
+/// So many are looked at: where no map tells what is in use, most of what looks like one may be none.
+const LOOKED_AT: u32 = 1024;
 /// Remains of superblocks are looked for in so many groups.
 const REMAINS: u32 = 256;
 /// Flags that are taken from remains.
@@ -168,19 +171,22 @@ fn shapes(header: &CylinderGroup, place: u64) -> Vec<Shape> {
 
 /// Directories that lead to a block that names them, and those that do not: in group `number` and the first ones.
 fn evidence(device: &dyn Device, geometry: &Geometry, number: u32) -> (u32, u32) {
-    let (mut confirmed, mut refuted) = (0, 0);
-    let others = (0..geometry.groups.min(GROUPS)).filter(|other| *other != number);
-    for group in std::iter::once(number).chain(others) {
-        visit_inodes(device, geometry, group, &mut |number, inode, is_marked| {
+    let (mut confirmed, mut refuted, mut looked_at) = (0, 0, 0);
+    let mut blocks = INODE_BLOCKS_IN_ALL;
+    // The first group has the root.
+    let others = (1..geometry.groups.min(GROUPS)).filter(|other| *other != number);
+    for group in BTreeSet::from([0, number]).into_iter().chain(others) {
+        visit_inodes(device, geometry, (group, &mut blocks), &mut |number, inode, is_marked| {
             if inode.file_type() == mode::DIRECTORY {
+                looked_at += 1;
                 match names_itself(device, geometry, number, inode) {
                     true => confirmed += 1,
                     false => refuted += u32::from(is_marked),
                 }
             }
-            confirmed + refuted < DIRECTORIES
+            confirmed + refuted < DIRECTORIES && looked_at < LOOKED_AT
         });
-        if confirmed + refuted >= DIRECTORIES {
+        if confirmed + refuted >= DIRECTORIES || looked_at >= LOOKED_AT {
             break;
         }
     }
@@ -199,8 +205,14 @@ fn names_itself(device: &dyn Device, geometry: &Geometry, number: u32, inode: &I
 /// Told of an inode: its number, its record, whether the map of its group calls it in use. Says whether there is to be another.
 type Visit<'v> = dyn FnMut(u32, &Inode<&[u8]>, bool) -> bool + 'v;
 
-/// Visits inodes of a group until there are enough of them: those that its map calls in use, or all where it has no map, of which nothing says then that they are in use.
-fn visit_inodes(device: &dyn Device, geometry: &Geometry, number: u32, visit: &mut Visit<'_>) {
+/// Visits inodes of a group until there are enough of them, or `blocks` of them were read: those that its map calls in use, or all where it has no map, of which nothing says then that they are
+/// in use.
+fn visit_inodes(
+    device: &dyn Device,
+    geometry: &Geometry,
+    (number, blocks): (u32, &mut usize),
+    visit: &mut Visit<'_>,
+) {
     let group = group(device, geometry, number);
     let is_marked = group.is_some();
     let end = group.as_ref().map_or(geometry.group_inodes, |group| group.initialised(geometry));
@@ -211,7 +223,9 @@ fn visit_inodes(device: &dyn Device, geometry: &Geometry, number: u32, visit: &m
     let first = number.saturating_mul(geometry.group_inodes);
     let starts = (0..end).step_by(geometry.block_inodes as usize);
     let is_in_use = |start: &u32| (*start..start + geometry.block_inodes).any(is_wanted);
-    for start in starts.filter(is_in_use).take(INODE_BLOCKS) {
+    let most = INODE_BLOCKS.min(*blocks);
+    for start in starts.filter(is_in_use).take(most) {
+        *blocks -= 1;
         let place = geometry.inode_place(first + start);
         if place.is_none_or(|place| device.read_at(place, &mut block).is_err()) {
             continue;
@@ -345,8 +359,8 @@ fn hashes(device: &dyn Device, geometry: &Geometry) -> Hashes {
         let Some(group) = group(device, geometry, number) else { continue };
         groups.0 += u32::from(group.ckhash() == group.computed_hash());
         groups.1 += 1;
-        let mut left = DIRECTORIES;
-        visit_inodes(device, geometry, number, &mut |_, inode, is_marked| {
+        let (mut left, mut blocks) = (DIRECTORIES, INODE_BLOCKS);
+        visit_inodes(device, geometry, (number, &mut blocks), &mut |_, inode, is_marked| {
             if is_marked && inode.mode() != 0 {
                 inodes.0 += u32::from(inode.hash() == inode.computed_hash());
                 inodes.1 += 1;
