@@ -436,6 +436,7 @@ fn by_group(device: &dyn Device, place: u64) -> Option<Found> {
     };
     let copies = (0..geometry.groups).filter_map(|group| usable(device, geometry.superblock_copy(group)));
     let copy = copies.into_iter().find(is_ours);
+    let place = geometry.superblock_place;
     copy.or(Some(Found { superblock, geometry, harmless: Vec::new(), place, is_rebuilt: true }))
 }
 
