@@ -25,11 +25,13 @@ pub struct SharedMapInodes {
 
 impl SharedMapInodes {
     /// Whether the map of `inode` is not walked.
+    #[inline]
     pub fn contains(&self, inode: InodeNo) -> bool {
         !self.is_empty() && self.inodes.read().unwrap_or_else(PoisonError::into_inner).contains(&inode)
     }
 
     /// Whether no map has been given up.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         !self.has_any.load(Relaxed)
     }

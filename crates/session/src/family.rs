@@ -40,6 +40,12 @@ pub trait Family: Sync {
     /// How much of one is on `device`, by its superblock and the usual places of copies.
     fn trace(&self, device: &dyn Device) -> Option<Trace>;
 
+    /// Whether one is on `device` of which the usual places show no trace. The first family of a [`Registry`] is not asked: it is what remains.
+    fn is_hidden_on(&self, device: &dyn Device) -> bool {
+        let _ = device;
+        false
+    }
+
     /// Every kind of problem that its checks can name, sorted by code.
     fn catalogue(&self) -> Vec<&'static Row>;
 
@@ -238,11 +244,15 @@ impl Registry {
         strongest
     }
 
-    /// The family that has to judge what `device` holds. What bears no trace of any goes to the first one, which searches the device for copies in
-    /// unusual places, and says what it is if there are none.
+    /// The family that has to judge what `device` holds. What bears no trace of any goes to one that finds more after a longer look, or to the
+    /// first one, which searches the device for copies in unusual places, and says what it is if there are none.
     pub fn of(&self, device: &dyn Device) -> &'static dyn Family {
         // There is nothing to choose from, and nothing to be read, with one family.
-        if self.others.is_empty() { self.first } else { self.recognise(device).unwrap_or(self.first) }
+        if self.others.is_empty() {
+            return self.first;
+        }
+        let hidden = || self.others.iter().copied().find(|family| family.is_hidden_on(device));
+        self.recognise(device).or_else(hidden).unwrap_or(self.first)
     }
 
     /// How the kernel calls what it mounts of all of them.

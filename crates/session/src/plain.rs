@@ -43,6 +43,12 @@ pub trait Plain: Sync {
     /// [`Family::trace`].
     fn trace(device: &dyn Device) -> Option<Trace>;
 
+    /// [`Family::is_hidden_on`].
+    fn is_hidden_on(device: &dyn Device) -> bool {
+        let _ = device;
+        false
+    }
+
     /// Every kind of problem that its checks can name, in any order.
     fn rows() -> Vec<&'static Row>;
 
@@ -106,6 +112,10 @@ impl<P: Plain> Family for P {
 
     fn trace(&self, device: &dyn Device) -> Option<Trace> {
         P::trace(device)
+    }
+
+    fn is_hidden_on(&self, device: &dyn Device) -> bool {
+        P::is_hidden_on(device)
     }
 
     fn describe(&self, device: &Arc<dyn Device>, _now: Time) -> Result<Description, String> {

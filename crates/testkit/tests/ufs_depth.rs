@@ -50,6 +50,31 @@ fn a_wrong_depth_is_noted_and_corrected() {
     }
 }
 
+/// What a kernel that knows no depths leaves: nothing is wrong, but what is repaired anyway gets them, so that fsck_ffs does not offer it.
+#[test]
+fn a_repair_of_something_else_fills_in_what_is_not_known() {
+    for shape in Shape::all() {
+        let mut image = Maker::filled(shape).finish();
+        for path in ["/d", "/d/e/f"] {
+            image.amend(path, |record| record.set_depth(0));
+        }
+        assert!(plan(&image.bytes, 2).changes.is_empty(), "{shape:?}");
+        let mut damaged = image.clone();
+        damaged.amend("/d/e", |record| record.set_links(9));
+        assert_eq!(codes(&check(&damaged.bytes, 2)), [rows::LINKS.code], "{shape:?}");
+        let repaired = mended(&damaged, &shape);
+        let depths = ["/", "/d", "/d/e", "/d/e/f"].map(|path| depth_of(&repaired, image.inode(path)));
+        assert_eq!(depths, [0, 1, 2, 3], "{shape:?}");
+        // Without any it is not begun.
+        for path in ["/d", "/d/e", "/d/e/f", "/many"] {
+            damaged.amend(path, |record| record.set_depth(0));
+        }
+        let untracked = with(&damaged.bytes, &plan(&damaged.bytes, 1).changes);
+        let depths = ["/d", "/d/e"].map(|path| depth_of(&untracked, image.inode(path)));
+        assert_eq!(depths, [0, 0], "{shape:?}");
+    }
+}
+
 #[test]
 fn what_moves_to_lost_and_found_gets_the_depth_of_its_place() {
     for shape in Shape::all() {

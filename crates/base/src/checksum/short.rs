@@ -193,6 +193,12 @@ mod tests {
                 let expected = crate::crc32c(seed, &cleared);
                 let found = crate::crc32c_of_record_without::<WORD, LEN>(seed, &record);
                 assert_eq!(found, expected, "word {WORD} of {LEN} bytes");
+                if is_available() {
+                    // SAFETY: the processor has the instructions, as asked above.
+                    #[allow(unsafe_code, reason = "to call what is tested, where a wider way is taken")]
+                    let found = unsafe { record_without::<WORD, LEN>(seed, &record) };
+                    assert_eq!(found, expected, "word {WORD} of {LEN} bytes");
+                }
                 assert_eq!(crate::checksum::without_word(seed, &record, WORD), expected);
             }
         }

@@ -36,6 +36,10 @@ impl Plain for Ufs {
         }
     }
 
+    fn is_hidden_on(device: &dyn Device) -> bool {
+        opening::is_hidden_on(device)
+    }
+
     fn rows() -> Vec<&'static Row> {
         rows::all()
     }

@@ -62,7 +62,7 @@ pub fn ufs_parsers(data: &[u8]) {
         let group = CylinderGroup::new(bytes, order);
         let _ = (group.flaw(&geometry, 0), group.computed_hash(), group.initialised(&geometry));
         let length = geometry.group_length(0);
-        FragmentSums::of(group.fragment_map(&geometry.layout), (length, geometry.fragments), 16, &mut |_| {});
+        FragmentSums::of(group.fragment_map(&geometry.layout), (length, geometry.fragments), 16, &mut []);
     }
 }
 

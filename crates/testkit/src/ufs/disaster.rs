@@ -386,6 +386,12 @@ pub const DISASTERS: &[(&str, Disaster)] = &[
             image.bytes[at..at + SUPERBLOCK_MAX].fill(0);
         }
     }),
+    ("the superblock and all copies are lost", |image, _, random| {
+        let copies = (0..image.geometry.groups).map(|group| image.geometry.superblock_copy(group));
+        for place in copies.chain([image.geometry.superblock_place]) {
+            overwrite(&mut image.bytes[place as usize..][..SUPERBLOCK_MAX], random);
+        }
+    }),
     ("the superblock and the recovery record are lost", |image, _, random| {
         let at = image.geometry.superblock_place as usize;
         overwrite(&mut image.bytes[at..at + SUPERBLOCK_MAX], random);

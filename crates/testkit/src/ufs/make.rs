@@ -397,8 +397,7 @@ impl Maker {
         let mut clusters = vec![0; group.cluster_map(&layout).len()];
         let fragments = group.fragment_map(&layout).to_vec();
         let extent = (geometry.group_length(number), geometry.fragments);
-        let mut mark = |block| set_bit(&mut clusters, block, true);
-        let sums = FragmentSums::of(&fragments, extent, geometry.cluster_max, &mut mark);
+        let sums = FragmentSums::of(&fragments, extent, geometry.cluster_max, &mut clusters);
         group.cluster_map_mut(&layout).copy_from_slice(&clusters);
         (1..8).for_each(|length| group.set_fragment_sum(length, sums.runs[length] as i32));
         (1..)

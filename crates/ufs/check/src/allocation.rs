@@ -9,7 +9,7 @@ use fsmend_engine::crosscheck::allocation::{
 };
 use fsmend_engine::{Findings, Problem, Row};
 use fsmend_ufs_format::geometry::ROOT;
-use fsmend_ufs_format::group::{CylinderGroup, FragmentSums, bit, set_bit};
+use fsmend_ufs_format::group::{CylinderGroup, FragmentSums, bit};
 use fsmend_ufs_format::summary::{COUNTS_SIZE, Counts};
 
 use crate::{UfsFs, rows};
@@ -56,10 +56,10 @@ impl UfsFs<'_> {
         geometry.place(geometry.summary.0) + u64::from(group) * COUNTS_SIZE as u64
     }
 
-    /// What the free fragments of a group add up to; `block` is called for each block that is free.
-    pub(crate) fn sums(&self, used: &Words, block: &mut dyn FnMut(u64)) -> FragmentSums {
+    /// What the free fragments of a group add up to; `blocks` becomes the map of blocks that are free.
+    pub(crate) fn sums(&self, used: &Words, blocks: &mut [u8]) -> FragmentSums {
         let geometry = self.geometry();
-        FragmentSums::of(&free_map(used), (used.len(), geometry.fragments), geometry.cluster_max, block)
+        FragmentSums::of(&free_map(used), (used.len(), geometry.fragments), geometry.cluster_max, blocks)
     }
 }
 
@@ -131,13 +131,9 @@ impl AllocationMaps for UfsFs<'_> {
         // The derived tables are judged by the map that they stand beside: where that is wrong, they follow from its repair.
         let layout = &geometry.layout;
         let cluster_map = group.cluster_map(layout);
-        let (mut is_right, mut blocks) = (true, 0);
-        let sums = self.sums(&used, &mut |block| {
-            is_right &= cluster_map.is_empty() || bit(cluster_map, block);
-            blocks += 1;
-        });
-        let marked: u64 = cluster_map.iter().map(|byte| u64::from(byte.count_ones())).sum();
-        if !cluster_map.is_empty() && (!is_right || marked != blocks) {
+        let mut blocks = vec![0; cluster_map.len()];
+        let sums = self.sums(&used, &mut blocks);
+        if cluster_map != blocks {
             findings.raise(self.at_area(&rows::CLUSTER_MAP, area));
         }
         let wrong_run =
@@ -171,7 +167,7 @@ impl AllocationMaps for UfsFs<'_> {
             count(Count { kind, row: &rows::SUMMARY_COUNTS, stored: told(&summary), observed });
         };
         if map == FRAGMENTS {
-            let sums = self.sums(&observed.used, &mut |_| {});
+            let sums = self.sums(&observed.used, &mut []);
             both(count::BLOCKS, &rows::FREE_BLOCKS, |counts| counts.free_blocks, sums.free_blocks.into());
             let row = &rows::FREE_FRAGMENTS;
             both(count::FRAGMENTS, row, |counts| counts.free_fragments, sums.free_fragments.into());
@@ -262,11 +258,7 @@ pub(crate) fn put_fragments(fs: &UfsFs<'_>, group: &mut CylinderGroup, observed:
     for (byte, free) in place.iter_mut().zip(map) {
         *byte = free;
     }
-    group.cluster_map_mut(layout).fill(0);
-    let mut free = Vec::new();
-    let sums = fs.sums(&observed.used, &mut |block| free.push(block));
-    let clusters = group.cluster_map_mut(layout);
-    free.into_iter().for_each(|block| set_bit(clusters, block, true));
+    let sums = fs.sums(&observed.used, group.cluster_map_mut(layout));
     for length in 1..8 {
         group.set_fragment_sum(length, sums.runs[length].cast_signed());
     }

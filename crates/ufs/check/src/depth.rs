@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How deep directories say that they are (`di_dirdepth`: 1 below the root), beside where they are. The kernel reads it when it chooses a cylinder group for a new directory.
 //!
-//! FreeBSD's fsck_ffs corrects a wrong depth in silence. 0 means that the depth is not tracked. Other systems keep something else in that place, as
+//! FreeBSD's fsck_ffs corrects a wrong depth in silence. 0 means that the depth is not known: nothing is said of it, and a repair of something else fills it in where other directories have
+//! one. Other systems keep something else in that place, as
 //! owners of 16 bits: where most numbers are too large for depths, none is looked at.
 
 use std::sync::OnceLock;
@@ -73,13 +74,13 @@ impl UfsFs<'_> {
         of_group.and_then(|depths| depths.get(index as usize)).map_or(0, |depth| depth.load(Relaxed))
     }
 
-    /// Whether each noted depth follows from that of the parent. Then all are right: by induction from the root.
-    fn depths_follow(&self, inodes: &InodeTable) -> bool {
+    /// Whether each noted depth follows from that of the parent. Then all are right: by induction from the root. One that is not known is right if `may_lack`.
+    fn depths_follow(&self, inodes: &InodeTable, may_lack: bool) -> bool {
         let noted = |inode| self.depth_in(&self.layout.depths, InodeNo(inode));
         directories(inodes).all(|directory| {
             let parent = directory.parent.load(Relaxed);
             match noted(directory.inode) {
-                0 => true,
+                0 => may_lack || directory.inode == ROOT,
                 1 => parent == ROOT,
                 LARGE => false,
                 depth => noted(parent) == depth - 1,
@@ -117,16 +118,21 @@ impl UfsFs<'_> {
         depth
     }
 
-    /// Calls `visit` with each directory whose depth is wrong, what it stores and what is right, in the order of inodes.
-    fn visit_wrong_depths(&self, inodes: &InodeTable, visit: &mut dyn FnMut(InodeNo, u32, u32)) {
+    /// Calls `visit` with each directory whose depth is wrong, or also not known unless it `may_lack`, what it stores and what is right, in the order of inodes.
+    fn visit_wrong_depths(
+        &self,
+        inodes: &InodeTable,
+        may_lack: bool,
+        visit: &mut dyn FnMut(InodeNo, u32, u32),
+    ) {
         let noted = &self.layout.depths;
-        if noted.is_empty() || self.depths_follow(inodes) || !noted.are_depths() {
+        if noted.is_empty() || self.depths_follow(inodes, may_lack) || !noted.are_depths() {
             return;
         }
         let (found, mut chain) = (Depths::new(noted.groups.len()), Vec::new());
         for inode in directories(inodes).map(|directory| InodeNo(directory.inode)) {
             let stored = self.depth_in(noted, inode);
-            if stored == 0 {
+            if stored == 0 && may_lack {
                 continue;
             }
             let depth = self.find_depth((inodes, inode), &found, &mut chain);
@@ -149,12 +155,12 @@ fn directories(inodes: &InodeTable) -> impl Iterator<Item = &DirectoryFact> {
 
 /// Raises the depths that are wrong.
 pub(crate) fn check(fs: &UfsFs<'_>, inodes: &InodeTable, findings: &mut Findings) {
-    fs.visit_wrong_depths(inodes, &mut |inode, stored, depth| {
+    fs.visit_wrong_depths(inodes, true, &mut |inode, stored, depth| {
         findings.raise(Problem::new(&rows::DEPTH).inode(inode).stored(stored).observed(depth));
     });
 }
 
-/// Writes the right depths, and calls `mending` with each inode before its record is written. Nothing is written while there are snapshots: each block would
+/// Writes the right depths, those that were not known too, and calls `mending` with each inode before its record is written. Nothing is written while there are snapshots: each block would
 /// have to be copied to them first, for a hint.
 pub(crate) fn settle(
     fs: &UfsFs<'_>,
@@ -165,7 +171,7 @@ pub(crate) fn settle(
     if fs.layout.superblock.snapshots().count() > 0 {
         return;
     }
-    fs.visit_wrong_depths(inodes, &mut |inode, _, depth| {
+    fs.visit_wrong_depths(inodes, false, &mut |inode, _, depth| {
         let Some(mut record) = fs.record(inode) else { return };
         mending(inode);
         record.set_depth(depth);

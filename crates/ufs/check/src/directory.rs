@@ -150,14 +150,24 @@ impl Looker<'_, '_> {
                 &self.buffer
             }
         };
-        let (of, number) = ((self.fs.geometry().order, self.inode), &mut self.number);
+        let (inode, number, summary) = (self.inode, &mut self.number, &mut *self.summary);
+        let mut chunks = bytes.chunks_exact(CHUNK);
+        // A copy for each byte order, which is known then when this is compiled.
         self.is_clean = self.is_clean
             && self.is_read
-            && bytes.chunks_exact(CHUNK).all(|chunk| summarize_chunk(chunk, of, number, self.summary));
+            && match self.fs.geometry().order {
+                order @ ByteOrder::Little => {
+                    chunks.all(|chunk| summarize_chunk(chunk, (order, inode), number, summary))
+                }
+                order @ ByteOrder::Big => {
+                    chunks.all(|chunk| summarize_chunk(chunk, (order, inode), number, summary))
+                }
+            };
     }
 }
 
 /// Gathers the entries of a chunk; `number` counts those of the directory. Returns whether all are in order.
+#[inline(always)]
 fn summarize_chunk(
     chunk: &[u8],
     (order, inode): (ByteOrder, InodeNo),

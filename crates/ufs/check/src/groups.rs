@@ -199,7 +199,10 @@ fn is_copy(bytes: &[u8], geometry: &Geometry) -> bool {
 /// The end of the inodes that the map of a group calls in use.
 fn last_in_use(group: &CylinderGroup, geometry: &Geometry) -> u32 {
     let map = group.inode_map(&geometry.layout);
-    let last = (0..geometry.group_inodes).rev().find(|index| bit(map, (*index).into()));
+    // Whole bytes first: most of the map may be empty.
+    let bytes = map.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let end = geometry.group_inodes.min(8 * width::len_u32(bytes));
+    let last = (0..end).rev().find(|index| bit(map, (*index).into()));
     last.map_or(0, |last| last + 1)
 }
 

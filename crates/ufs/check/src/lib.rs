@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Check and repair of UFS1 and UFS2, by the engine's checker.
 //!
-//! - [`opening`]: the superblock and its copies, what everything else is read by; `groups` the cylinder groups; `snapshots` the list of active ones
+//! - [`opening`]: the superblock and its copies, what everything else is read by; `rebuilding` a superblock made from the groups; `groups` the cylinder groups; `snapshots` the list of active ones
 //! - `blocks`: the blocks that an inode leads to; `inode`: the fast path of an inode; `inspection`: what mends one; `attributes`: extended attributes
 //! - `directory`: chunks of entries; `former`: names that something had
 //! - `allocation`: maps and counts of the cylinder groups; `quota`: quota files
@@ -31,6 +31,7 @@ pub(crate) mod journal;
 pub mod layout;
 pub mod opening;
 mod quota;
+mod rebuilding;
 pub(crate) mod repair;
 pub mod rows;
 mod snapshots;

@@ -2,7 +2,8 @@
 //! What everything else is read by: the superblock or one of its copies, and the headers of the cylinder groups.
 //!
 //! The primary superblock is used where its values make sense. Else a copy takes its place: the one of the first group, whose place follows from the block size alone, those that
-//! the recovery record or what is left of the primary point to, and at last any that is found on the device. FreeBSD's fsck finds none of UFS1 by itself.
+//! the recovery record or what is left of the primary point to, and at last any that is found on the device. FreeBSD's fsck finds none of UFS1 by itself. Without any copy the superblock is
+//! [made again](crate::rebuilding) from the cylinder groups.
 
 use std::sync::Arc;
 
@@ -17,20 +18,25 @@ use fsmend_engine::{Budget, Findings, Layer, Part, Problem, Refusal};
 use fsmend_ufs_format::geometry::{Flaw, Geometry};
 use fsmend_ufs_format::group::{CylinderGroup, GROUP_MAGIC, HEADER_SIZE};
 use fsmend_ufs_format::superblock::{
-    RECOVERY_SIZE, Recovery, SEARCH, SUPERBLOCK_MAX, Superblock, SuperblockFlags, UNFINISHED_MAGIC,
+    Hashes, RECOVERY_SIZE, Recovery, SEARCH, SUPERBLOCK_MAX, Superblock, SuperblockFlags, UNFINISHED_MAGIC,
+    recognise,
 };
 use fsmend_ufs_format::{SECTOR, Version};
 
 use crate::depth::Depths;
 use crate::groups::Groups;
-use crate::{journal, rows, snapshots};
+use crate::{journal, rebuilding, rows, snapshots};
 
 /// Places of the copy in the first group, for every block size and both versions.
 const FIRST_COPIES: [u64; 7] = [16384, 32768, 65536, 73728, 81920, 98304, 131_072];
 /// Copies are looked for on so much of a device, from its start on.
 const SEARCHED_MAX: u64 = 64 << 30;
+/// As long as it is not known that there is a UFS, on so much: as a rule the second group begins there.
+const HIDDEN_MAX: u64 = 1 << 30;
 /// In steps of the smallest block: groups and their structures begin at multiples of it.
 const STEP: u64 = 4096;
+/// So many blocks that look like cylinder groups are asked for the shape of the file system.
+const GROUPS_ASKED: usize = 16;
 /// So many groups tell which of two shapes is right.
 const GROUPS_COMPARED: u32 = 64;
 /// Bytes that are read at once.
@@ -131,6 +137,8 @@ struct Found {
     geometry: Geometry,
     harmless: Vec<Flaw>,
     place: u64,
+    /// Whether it was made from the cylinder groups.
+    is_rebuilt: bool,
 }
 
 /// Opens the file system on `device` for a look: no group is kept.
@@ -149,7 +157,7 @@ pub fn open(
     (wanted, now, budget): (SuperblockOptions, u64, &Arc<Budget>),
     findings: &mut Findings,
 ) -> Result<Layout, Refusal> {
-    let Found { mut superblock, geometry, harmless, place } = match wanted.block {
+    let Found { mut superblock, geometry, harmless, place, is_rebuilt } = match wanted.block {
         Some(sector) => named(device, sector, findings)?,
         None => find(device, findings)?,
     };
@@ -162,7 +170,7 @@ pub fn open(
     }
     let was_clean = superblock.clean() == 1 && !superblock.flags().contains(SuperblockFlags::NEEDS_FSCK);
     let primary = geometry.superblock_place;
-    let is_copy = place != primary;
+    let is_copy = is_rebuilt || place != primary;
     for flaw in &harmless {
         raise_flaw(flaw, findings);
         mend(&mut superblock, flaw);
@@ -239,7 +247,7 @@ fn not_ufs(device: &dyn Device) -> Refusal {
     Refusal {
         code: "not-ufs",
         message: format!(
-            "{} holds no UFS file system: no superblock or copy of one was found",
+            "{} holds no UFS file system: no superblock or copy of one was found, and no cylinder groups that agree",
             device.name()
         ),
         hint: "Check that this is the right device or partition".to_owned(),
@@ -274,7 +282,7 @@ fn read(device: &dyn Device, place: u64) -> Option<Superblock> {
 
 fn judge(superblock: Superblock, place: u64) -> Result<Found, (Superblock, Vec<Flaw>)> {
     match Geometry::of(&superblock) {
-        Ok((geometry, harmless)) => Ok(Found { superblock, geometry, harmless, place }),
+        Ok((geometry, harmless)) => Ok(Found { superblock, geometry, harmless, place, is_rebuilt: false }),
         Err(flaws) => Err((superblock, flaws)),
     }
 }
@@ -293,8 +301,12 @@ fn find(device: &dyn Device, findings: &mut Findings) -> Result<Found, Refusal> 
             Ok(found) if is_contradicted(device, &found.geometry) => {
                 broken = Some((found.superblock, Vec::new()));
             }
-            Ok(found) if found.superblock.hash_is_right() => return Ok(found),
-            Ok(mut found) => {
+            Ok(found) if found.superblock.hash_is_right() => {
+                let is_sealed = found.superblock.hashes().contains(Hashes::SUPERBLOCK);
+                return Ok(if is_sealed { found } else { mended_by_groups(device, found, findings) });
+            }
+            Ok(found) => {
+                let mut found = mended_by_groups(device, found, findings);
                 // The values make sense and the copy agrees on the shape: only the hash is wrong, or something that nothing depends on.
                 let shape_agrees = copy_of(device, &found.geometry).is_none_or(|copy| {
                     copy.geometry.size == found.geometry.size
@@ -326,7 +338,7 @@ fn find(device: &dyn Device, findings: &mut Findings) -> Result<Found, Refusal> 
                 Refusal {
                     code: "no-superblock",
                     message: format!(
-                        "The superblock of {} cannot be used, and no copy of it was found",
+                        "The superblock of {} cannot be used. No copy of it was found, and no cylinder groups that agree",
                         device.name()
                     ),
                     hint: "Give the sector of a copy with -b, if you know one".to_owned(),
@@ -338,7 +350,10 @@ fn find(device: &dyn Device, findings: &mut Findings) -> Result<Found, Refusal> 
     if let Some((_, flaws)) = &broken {
         flaws.iter().for_each(|flaw| raise_flaw(flaw, findings));
     }
-    findings.raise(Problem::new(&rows::SUPERBLOCK_REPLACED).detail("sector", found.place / SECTOR));
+    findings.raise(match found.is_rebuilt {
+        true => Problem::new(&rows::SUPERBLOCK_REBUILT),
+        false => Problem::new(&rows::SUPERBLOCK_REPLACED).detail("sector", found.place / SECTOR),
+    });
     Ok(found)
 }
 
@@ -406,26 +421,66 @@ fn copies(device: &dyn Device, broken: Option<&Superblock>) -> Option<Found> {
                 .filter_map(|group| record.copy(group))
                 .find_map(|place| usable(device, place))
         });
-        told.or_else(|| search(device))
+        let by_groups = || rebuilding::first_groups().into_iter().find_map(|place| by_group(device, place));
+        told.or_else(by_groups).or_else(|| search(device, SEARCHED_MAX))
     })
 }
 
-/// Looks for a copy everywhere.
-fn search(device: &dyn Device) -> Option<Found> {
-    let end = device.len().min(SEARCHED_MAX);
-    let mut bytes = vec![0; width::index(AT_ONCE)];
+/// A copy that belongs to the cylinder group at `place` or to one of the same file system, or a superblock that is made from the groups.
+fn by_group(device: &dyn Device, place: u64) -> Option<Found> {
+    let shape = rebuilding::shape_of(device, place)?;
+    let (superblock, geometry) = rebuilding::superblock(device, &shape)?;
+    let is_ours = |found: &Found| {
+        let (hashes, metadata_area) = (geometry.hashes, geometry.metadata_area);
+        Geometry { hashes, metadata_area, ..found.geometry.clone() } == geometry
+    };
+    let copies = (0..geometry.groups).filter_map(|group| usable(device, geometry.superblock_copy(group)));
+    let copy = copies.into_iter().find(is_ours);
+    let place = geometry.superblock_place;
+    copy.or(Some(Found { superblock, geometry, harmless: Vec::new(), place, is_rebuilt: true }))
+}
+
+/// A superblock without a check hash that confirms it: its size, and the place of the summary area, as the groups tell them if they contradict it.
+fn mended_by_groups(device: &dyn Device, found: Found, findings: &mut Findings) -> Found {
+    let Some(superblock) = rebuilding::contradicted(device, &found.superblock, &found.geometry) else {
+        return found;
+    };
+    let was = &found.superblock;
+    for (field, stored, expected) in
+        [("size", was.size(), superblock.size()), ("csaddr", was.csaddr(), superblock.csaddr())]
+    {
+        if stored != expected {
+            raise_flaw(&Flaw { field, stored, expected: Some(expected), is_harmless: false }, findings);
+        }
+    }
+    match judge(superblock, found.place) {
+        Ok(mended) => {
+            findings.edit_part(Part::FileSystem, Layer::Record, found.place, mended.superblock.covered());
+            mended
+        }
+        Err(_) => found,
+    }
+}
+
+/// Looks for a copy on the first `most` bytes, and for cylinder groups.
+fn search(device: &dyn Device, most: u64) -> Option<Found> {
+    let end = device.len().min(most);
+    let (mut bytes, mut asked) = (vec![0; width::index(AT_ONCE)], 0);
     for start in (0..end).step_by(width::index(AT_ONCE)) {
         let len = (end - start).min(AT_ONCE) as usize;
         let part = bytes.get_mut(..len)?;
         if device.read_at(start, part).is_err() {
             continue;
         }
-        let places = (0..len)
-            .step_by(width::index(STEP))
-            .filter(|at| part.get(*at..).and_then(fsmend_ufs_format::superblock::recognise).is_some());
-        for at in places {
-            if let Some(found) = usable(device, start + at as u64) {
-                return Some(found);
+        for at in (0..len).step_by(width::index(STEP)) {
+            let (place, bytes) = (start + at as u64, part.get(at..)?);
+            let mut found = recognise(bytes).and_then(|_| usable(device, place));
+            if found.is_none() && asked < GROUPS_ASKED && rebuilding::is_group(bytes) {
+                asked += 1;
+                found = by_group(device, place);
+            }
+            if found.is_some() {
+                return found;
             }
         }
     }
@@ -500,9 +555,15 @@ pub fn is_primary_place(place: u64) -> bool {
     SEARCH.contains(&place)
 }
 
-/// Whether `device` holds a UFS file system: by the magic of its superblock, or by a copy in the first cylinder group.
+/// Whether `device` holds a UFS file system: by the magic of its superblock, by a copy in the first cylinder group, or by that group.
 pub fn recognises(device: &dyn Device) -> bool {
     SEARCH.into_iter().any(|place| read(device, place).is_some())
         || FIRST_COPIES.into_iter().any(|place| usable(device, place).is_some())
         || recovery(device).is_some()
+        || rebuilding::first_groups().into_iter().any(|place| rebuilding::shape_of(device, place).is_some())
+}
+
+/// Whether `device` holds a UFS whose start is lost: by a copy or a cylinder group further behind.
+pub fn is_hidden_on(device: &dyn Device) -> bool {
+    search(device, HIDDEN_MAX).is_some()
 }

@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use fsmend_base::width;
 use fsmend_device::WritableDevice;
-use fsmend_ufs_format::geometry::{DIRECT, Geometry, ROOT};
+use fsmend_ufs_format::geometry::{Geometry, ROOT};
 use fsmend_ufs_format::group::{CylinderGroup, FragmentSums, GroupLayout, set_bit};
 use fsmend_ufs_format::inode::{Inode, Stamp, mode};
 use fsmend_ufs_format::order::{ByteOrder, Version};
+use fsmend_ufs_format::shape::{CLUSTER_SUMS, Shape, group_offset};
 use fsmend_ufs_format::summary::{COUNTS_SIZE, Counts};
-use fsmend_ufs_format::superblock::{
-    Hashes, Recovery, STRUCT_SIZE, SUPERBLOCK_MAX, Superblock, SuperblockFlags,
-};
+use fsmend_ufs_format::superblock::{Hashes, Recovery, SUPERBLOCK_MAX, Superblock, SuperblockFlags};
 use fsmend_ufs_format::{SECTOR, directory};
 use fsmend_vfs::Time;
 
@@ -24,15 +23,6 @@ use fsmend_vfs::Time;
 const UFS1_GROUP_INODES_MAX: u64 = 32767;
 /// Groups that a file system has if it is large enough for them.
 const GROUPS_WANTED: u64 = 4;
-/// Percentage of space that is kept free.
-const MINFREE: i32 = 8;
-/// Most bytes in one run of a file.
-const CLUSTER_BYTES: u64 = 1 << 20;
-/// Longest run of free blocks that is counted.
-const CLUSTER_SUMS: i32 = 16;
-/// What newfs expects of files: bytes of one, and files in a directory.
-const EXPECTED: (u32, u32) = (16384, 64);
-
 /// What to make.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -154,7 +144,7 @@ impl Sizes {
             fragments: block / fragment,
             inodes_per_block: block / options.version.inode_size() as u64,
             ratio,
-            cluster_max: CLUSTER_SUMS as u32,
+            cluster_max: CLUSTER_SUMS,
             version: options.version,
         })
     }
@@ -199,10 +189,7 @@ pub(crate) fn shape(bytes: u64, options: &Options) -> Result<Superblock, MkfsErr
         return Err(MkfsError::Option("UFS1 has no more than 2147483647 fragments"));
     }
     let place: u64 = if options.version == Version::Ufs2 { 65536 } else { 8192 };
-    let up = |fragment_count: u64| fragment_count.next_multiple_of(fragments);
-    let sblkno = up((place + SUPERBLOCK_MAX as u64).div_ceil(fragment));
-    let cblkno = sblkno + up((SUPERBLOCK_MAX as u64).div_ceil(fragment));
-    let iblkno = cblkno + fragments;
+    let iblkno = (group_offset(place, block) + block) / fragment;
     let mut fpg = sizes.group_size(total, 1 << 30);
     let inode_fragments = |fpg: u64| sizes.inodes(fpg) / (sizes.inodes_per_block / fragments);
     // A group has to have room for more than its own structures.
@@ -227,61 +214,28 @@ pub(crate) fn shape(bytes: u64, options: &Options) -> Result<Superblock, MkfsErr
     if dblkno + cssize / fragment + fragments > fpg {
         return Err(MkfsError::TooSmall);
     }
-    let number = |value: u64| i32::try_from(value).map_err(|_| MkfsError::Option("the device is too large"));
-    let mut sb = Superblock::new(options.order, options.version);
-    sb.set_sblkno(number(sblkno)?);
-    sb.set_cblkno(number(cblkno)?);
-    sb.set_iblkno(number(iblkno)?);
-    sb.set_dblkno(number(dblkno)?);
-    sb.set_ncg(u32::try_from(ncg).map_err(|_| MkfsError::TooSmall)?);
-    sb.set_bsize(number(block)?);
-    sb.set_fsize(number(fragment)?);
-    sb.set_frag(number(fragments)?);
-    sb.set_minfree(MINFREE);
-    sb.set_bmask(!(number(block)? - 1));
-    sb.set_fmask(!(number(fragment)? - 1));
-    sb.set_qbmask(width::signed(block) - 1);
-    sb.set_qfmask(width::signed(fragment) - 1);
-    sb.set_bshift(block.trailing_zeros().cast_signed());
-    sb.set_fshift(fragment.trailing_zeros().cast_signed());
-    sb.set_fragshift(fragments.trailing_zeros().cast_signed());
-    sb.set_fsbtodb((fragment / SECTOR).trailing_zeros().cast_signed());
-    sb.set_maxcontig(number((CLUSTER_BYTES / block).max(1))?);
-    let pointers = block / options.version.pointer_size() as u64;
-    sb.set_maxbpg(number(block / 8)?);
-    sb.set_sbsize(number((STRUCT_SIZE as u64).next_multiple_of(fragment).min(SUPERBLOCK_MAX as u64))?);
-    sb.set_nindir(number(pointers)?);
-    sb.set_inopb(width::low_u32(sizes.inodes_per_block));
-    sb.set_ipg(u32::try_from(ipg).map_err(|_| MkfsError::Option("too many inodes"))?);
-    sb.set_fpg(number(fpg)?);
-    sb.set_size(width::signed(size));
-    sb.set_dsize(width::signed(size - sblkno - ncg * (dblkno - sblkno) - cssize / fragment));
-    sb.set_csaddr(width::signed(dblkno));
-    sb.set_cssize(number(cssize)?);
-    let layout = GroupLayout::new(options.version, (sb.ipg(), fpg, fragments), sizes.cluster_max);
-    sb.set_cgsize(number(layout.needed.next_multiple_of(fragment))?);
-    sb.set_contigsumsize(sb.maxcontig().min(CLUSTER_SUMS));
-    sb.set_maxsymlinklen(options.version.short_link_max().cast_signed());
-    sb.set_maxbsize(number(block)?);
-    let blocks = u128::from(DIRECT) + (1..=3).map(|level| u128::from(pointers).pow(level)).sum::<u128>();
-    sb.set_maxfilesize(
-        u64::try_from(blocks * u128::from(block) - 1).unwrap_or(u64::MAX).min(i64::MAX as u64),
-    );
-    sb.set_avgfilesize(EXPECTED.0);
-    sb.set_avgfpdir(EXPECTED.1);
-    let area = options.metadata_area.unwrap_or(fpg * MINFREE as u64 / 200);
-    if area >= fpg / 2 {
-        return Err(MkfsError::Option("the metadata area has to be smaller than half a group"));
+    let shape = Shape {
+        order: options.order,
+        version: options.version,
+        sizes: (block, fragment),
+        place,
+        group_size: fpg,
+        group_inodes: u32::try_from(ipg).map_err(|_| MkfsError::Option("too many inodes"))?,
+        size,
+        cluster_max: CLUSTER_SUMS,
+    };
+    let mut sb = shape.superblock().ok_or(MkfsError::Option("the device is too large"))?;
+    if let Some(area) = options.metadata_area {
+        if area >= fpg / 2 {
+            return Err(MkfsError::Option("the metadata area has to be smaller than half a group"));
+        }
+        sb.set_metaspace(width::signed(area / fragments * fragments));
     }
-    sb.set_metaspace(width::signed(area / fragments * fragments));
-    sb.set_sblockloc(width::signed(place));
     sb.set_id0(options.id[0]);
     sb.set_id1(options.id[1]);
     sb.set_time(options.now.seconds);
     sb.set_mtime(options.now.seconds);
-    sb.set_clean(1);
     sb.set_label(&options.label);
-    sb.set_old_flags(width::low_u8(u64::from(SuperblockFlags::UPDATED.bits())));
     if options.access_lists && options.version == Version::Ufs1 {
         return Err(MkfsError::Option("access control lists need UFS2"));
     }
@@ -290,31 +244,7 @@ pub(crate) fn shape(bytes: u64, options: &Options) -> Result<Superblock, MkfsErr
         sb.set_flags(sb.flags() | SuperblockFlags::HASHES);
         sb.set_metackhash(Hashes::ALL.bits());
     }
-    set_relics(&mut sb);
     Ok(sb)
-}
-
-/// What described the geometry of disks with heads and cylinders, and the older copies of UFS1.
-fn set_relics(sb: &mut Superblock) {
-    sb.set_old_cgmask(u32::MAX);
-    sb.set_old_inodefmt(2);
-    sb.set_old_rps(60);
-    sb.set_old_interleave(1);
-    sb.set_old_postblformat(1);
-    sb.set_old_nrpos(1);
-    sb.set_old_cpg(1);
-    sb.set_old_nspf(sb.fsize() / width::low_u32(SECTOR).cast_signed());
-    sb.set_old_ncyl(sb.ncg().cast_signed());
-    let sectors = sb.fpg().saturating_mul(sb.old_nspf());
-    sb.set_old_spc(sectors);
-    sb.set_old_nsect(sectors);
-    sb.set_old_npsect(sectors);
-    if sb.version() == Version::Ufs1 {
-        let short = |value: i64| i32::try_from(value).unwrap_or(i32::MAX);
-        sb.set_old_size(short(sb.size()));
-        sb.set_old_dsize(short(sb.dsize()));
-        sb.set_old_csaddr(short(sb.csaddr()));
-    }
 }
 
 struct Maker<'o> {
@@ -477,16 +407,11 @@ pub(crate) fn settle_counts(
     (free_inodes, directories): (u32, u32),
 ) -> Counts<i32> {
     let length = geometry.group_length(group);
-    let mut whole = Vec::new();
-    let sums = FragmentSums::of(
-        cg.fragment_map(&geometry.layout),
-        (length, geometry.fragments),
-        geometry.cluster_max,
-        &mut |block| whole.push(block),
-    );
-    let clusters = cg.cluster_map_mut(&geometry.layout);
-    clusters.fill(0);
-    whole.iter().for_each(|block| set_bit(clusters, *block, true));
+    let mut clusters = vec![0; cg.cluster_map(&geometry.layout).len()];
+    let fragments = cg.fragment_map(&geometry.layout);
+    let extent = (length, geometry.fragments);
+    let sums = FragmentSums::of(fragments, extent, geometry.cluster_max, &mut clusters);
+    cg.cluster_map_mut(&geometry.layout).copy_from_slice(&clusters);
     for (length, count) in sums.clusters.iter().enumerate().skip(1) {
         cg.set_cluster_sum(&geometry.layout, width::len_u32(length), (*count).cast_signed());
     }

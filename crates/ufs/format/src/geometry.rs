@@ -7,7 +7,7 @@ use crate::group::GroupLayout;
 use crate::order::{ByteOrder, Version};
 use crate::summary::COUNTS_SIZE;
 use crate::superblock::{Hashes, STRUCT_SIZE, SUPERBLOCK_MAX, Superblock};
-use fsmend_base::width::{low_u32, signed};
+use fsmend_base::width::{self, low_u32, signed};
 
 /// Direct pointers of an inode.
 pub const DIRECT: u64 = 12;
@@ -50,6 +50,8 @@ pub struct Geometry {
     pub groups: u32,
     /// Fragments of a group.
     pub group_size: u64,
+    /// How often the size of a group goes into `u64::MAX`.
+    pub group_inverse: u64,
     /// Inodes of a group.
     pub group_inodes: u32,
     /// Fragment of the superblock's copy, from the start of a group's structures.
@@ -163,7 +165,10 @@ impl Geometry {
     /// Group of a fragment.
     #[inline]
     pub fn group_of(&self, fragment: u64) -> u32 {
-        u32::try_from(fragment / self.group_size).unwrap_or(u32::MAX)
+        // A multiplication instead of a division: rounded down, it is one too small at most.
+        let estimate = width::low_u64((u128::from(fragment) * u128::from(self.group_inverse)) >> 64);
+        let is_next = fragment - estimate * self.group_size >= self.group_size;
+        u32::try_from(estimate + u64::from(is_next)).unwrap_or(u32::MAX)
     }
 
     /// Fragments of the summary area: first and number.
@@ -303,6 +308,7 @@ impl Rules {
             size: number(sb.size()),
             groups: sb.ncg(),
             group_size: number(sb.fpg().into()),
+            group_inverse: u64::MAX / number(sb.fpg().into()).max(1),
             group_inodes: sb.ipg(),
             superblock: number(sb.sblkno().into()),
             group_block: number(sb.cblkno().into()),

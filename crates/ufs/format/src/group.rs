@@ -364,6 +364,23 @@ pub fn set_bit(map: &mut [u8], index: u64, value: bool) {
     }
 }
 
+/// Sets a run of bits of a map.
+fn set_bits(map: &mut [u8], (first, count): (u64, u64)) {
+    let (mut at, end) = (first, first + count);
+    while at < end {
+        match map.get_mut(index(at / 8)).filter(|_| at % 8 == 0 && end - at >= 8) {
+            Some(byte) => {
+                *byte = 0xFF;
+                at += 8;
+            }
+            None => {
+                set_bit(map, at, true);
+                at += 1;
+            }
+        }
+    }
+}
+
 /// What a map of free fragments adds up to.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct FragmentSums {
@@ -378,39 +395,64 @@ pub struct FragmentSums {
 }
 
 impl FragmentSums {
-    /// Adds up the first `length` fragments of `map`, in blocks of `fragments`, with runs of blocks counted up to `cluster_max`. `block` is called for each block that is free.
+    /// Adds up the first `length` fragments of `map`, in blocks of `fragments`, with runs of blocks counted up to `cluster_max`. `blocks` becomes the map of blocks that are free, as far as
+    /// there is room in it.
     pub fn of(
         map: &[u8],
         (length, fragments): (u64, u64),
         cluster_max: u32,
-        block: &mut dyn FnMut(u64),
+        blocks: &mut [u8],
     ) -> FragmentSums {
         let mut sums =
             FragmentSums { clusters: vec![0; cluster_max as usize + 1], ..FragmentSums::default() };
-        let mut run = 0;
+        blocks.fill(0);
+        let fragments = fragments.max(1);
         let full = low_u8((1 << fragments) - 1);
-        let per_byte = 8 / fragments.max(1);
-        for index in 0..length.div_ceil(fragments.max(1)) {
+        let (per_byte, per_word) = (8 / fragments, 64 / fragments);
+        let words = map.as_chunks::<8>().0;
+        let count = length.div_ceil(fragments);
+        let (mut index, mut run) = (0, 0);
+        while index < count {
+            // As a rule many blocks in a row are all free or all in use.
+            let is_whole_word = index % per_word == 0 && (index + per_word) * fragments <= length;
+            match words.get(self::index(index / per_word)).filter(|_| is_whole_word) {
+                Some([0, 0, 0, 0, 0, 0, 0, 0]) => {
+                    sums.end_run(&mut run, index, blocks);
+                    index += per_word;
+                    continue;
+                }
+                Some([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF]) => {
+                    run += per_word;
+                    index += per_word;
+                    continue;
+                }
+                _ => {}
+            }
             let byte = map.get(self::index(index / per_byte)).copied().unwrap_or(0);
             let bits = byte >> ((index % per_byte) * fragments) & full;
             let is_whole = (index + 1) * fragments <= length;
             if bits == full && is_whole {
-                sums.free_blocks += 1;
                 run += 1;
-                block(index);
             } else {
-                sums.end_run(&mut run);
+                sums.end_run(&mut run, index, blocks);
                 sums.add_partial(bits);
             }
+            index += 1;
         }
-        sums.end_run(&mut run);
+        sums.end_run(&mut run, count, blocks);
         sums
     }
 
-    fn end_run(&mut self, run: &mut usize) {
+    /// Counts a run of free blocks that ends before block `end`.
+    fn end_run(&mut self, run: &mut u64, end: u64, blocks: &mut [u8]) {
+        if *run == 0 {
+            return;
+        }
+        self.free_blocks += low_u32(*run);
+        set_bits(blocks, (end - *run, *run));
         let most = self.clusters.len().saturating_sub(1);
-        if *run > 0 && most > 0 {
-            self.clusters[(*run).min(most)] += 1;
+        if most > 0 {
+            self.clusters[self::index(*run).min(most)] += 1;
         }
         *run = 0;
     }
@@ -435,10 +477,50 @@ mod tests {
     fn maps_add_up() {
         // Blocks of four fragments: free, free, the second and fourth free, used; of the last block only two fragments exist, both free.
         let map = [0b1111_1111, 0b0000_1010, 0b0000_0011];
-        let mut free = Vec::new();
-        let sums = FragmentSums::of(&map, (18, 4), 2, &mut |block| free.push(block));
-        assert_eq!((sums.free_blocks, sums.free_fragments, free), (2, 4, vec![0, 1]));
+        let mut free = [0];
+        let sums = FragmentSums::of(&map, (18, 4), 2, &mut free);
+        assert_eq!((sums.free_blocks, sums.free_fragments, free), (2, 4, [0b11]));
         assert_eq!((sums.runs[1], sums.runs[2], sums.clusters), (2, 1, vec![0, 0, 1]));
+    }
+
+    /// Whole words are not looked at block by block: the sums are those of all shifts and lengths.
+    #[test]
+    fn long_runs_add_up_as_short_ones_do() {
+        let mut random = fsmend_base::SeededRandom::new(3);
+        for fragments in [1, 2, 4, 8] {
+            for length in [0, 1, 63, 64, 129, 511, 640, 1000] {
+                let mut map = [0; 125];
+                // Runs of bytes, some of them long.
+                let mut at = 0;
+                while at < map.len() {
+                    let next = (at + 1 + random.below(30) as usize).min(map.len());
+                    let byte = [0, 0xFF, random.next_u64() as u8][random.below(3) as usize];
+                    map[at..next].fill(byte);
+                    at = next;
+                }
+                let is_free = |block: u64| {
+                    (block + 1) * fragments <= length
+                        && (block * fragments..(block + 1) * fragments).all(|index| bit(&map, index))
+                };
+                let count = length.div_ceil(fragments);
+                let (mut free, mut runs, mut run) = ([0; 125], 0, 0);
+                for block in 0..=count {
+                    if block < count && is_free(block) {
+                        set_bit(&mut free, block, true);
+                        run += 1;
+                    } else {
+                        runs += u32::from(run > 0);
+                        run = 0;
+                    }
+                }
+                let mut found = [0x55; 125];
+                let sums = FragmentSums::of(&map, (length, fragments), 5, &mut found);
+                assert_eq!(found, free, "{fragments} {length}");
+                assert_eq!(sums.clusters.iter().sum::<u32>(), runs, "{fragments} {length}");
+                let whole = free.iter().map(|byte: &u8| byte.count_ones()).sum();
+                assert_eq!(sums.free_blocks, whole, "{fragments} {length}");
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! - [`order`]: byte orders, versions, fields at offsets
 //! - [`superblock`]: the superblock, where it and its copies are, its rules; [`geometry`]: what follows from it
+//! - [`shape`]: the few numbers that a superblock follows from
 //! - [`group`]: cylinder groups with their maps and counts; [`summary`]: the counts of all groups in one area
 //! - [`inode`]: inodes of both versions, block maps; [`directory`]: chunks of entries; [`attributes`]: extended attributes
 //! - [`journal`]: the journal of soft updates; [`snapshot`]: snapshots; [`quota`]: quota files
@@ -23,6 +24,7 @@ pub mod inode;
 pub mod journal;
 pub mod order;
 pub mod quota;
+pub mod shape;
 pub mod snapshot;
 pub mod summary;
 pub mod superblock;

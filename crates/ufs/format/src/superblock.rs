@@ -104,6 +104,20 @@ impl Superblock {
         superblock
     }
 
+    /// What is left of one of the same order and version, with or without its magic.
+    pub fn with_bytes(&self, bytes: &[u8]) -> Superblock {
+        Superblock { bytes: bytes.to_vec(), order: self.order, version: self.version }
+    }
+
+    /// How many percent of the words that describe the layout are the same in both.
+    pub fn likeness(&self, other: &Superblock) -> usize {
+        const WORDS: [std::ops::Range<usize>; 6] = [8..24, 44..60, 72..88, 96..108, 116..124, 156..164];
+        let places = || WORDS.into_iter().flatten().step_by(4).chain([184, 188, 1084, 1316, 1320, 1372]);
+        let same =
+            places().filter(|at| self.order.u32(&self.bytes, *at) == self.order.u32(&other.bytes, *at));
+        100 * same.count() / places().count()
+    }
+
     /// Its bytes, as many as were read.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -127,9 +127,7 @@ fn recount(group: &mut CylinderGroup, geometry: &Geometry, number: u32) {
     let fragments = group.fragment_map(&layout).to_vec();
     let mut clusters = vec![0; group.cluster_map(&layout).len()];
     let extent = (geometry.group_length(number), geometry.fragments);
-    let sums = FragmentSums::of(&fragments, extent, geometry.cluster_max, &mut |block| {
-        set_bit(&mut clusters, block, true)
-    });
+    let sums = FragmentSums::of(&fragments, extent, geometry.cluster_max, &mut clusters);
     group.cluster_map_mut(&layout).copy_from_slice(&clusters);
     for (length, count) in sums.runs.iter().enumerate().skip(1) {
         group.set_fragment_sum(length, count.cast_signed());

@@ -6,8 +6,8 @@ fsmend_engine::problem_rows! {
     SUPERBLOCK_FIELD = "ufs.superblock.field" {
         severity: Critical, evidence: Local, preen: false,
         message: "the superblock has invalid fs_{field} {stored}{observed?, expected }",
-        meaning: "The layout of the file system depends on this field, so this superblock cannot be used.",
-        repair: "The superblock is restored from a copy.",
+        meaning: "The layout of the file system depends on this field, so this superblock cannot be used as it is.",
+        repair: "The superblock is restored from a copy, or the field from the cylinder groups.",
         loss: "Settings changed with tunefs since the copy was written.",
         peers: [], messages: ["superblock failed"],
     }
@@ -46,6 +46,15 @@ fsmend_engine::problem_rows! {
         repair: "The primary superblock is restored from the copy. Its counts are recomputed.",
         loss: "Settings changed with tunefs since the copy was written.",
         peers: [], messages: ["Attempted recovery for standard superblock", "SEARCH FOR ALTERNATE SUPER-BLOCK FAILED"],
+    }
+    /// `ufs.superblock.rebuilt`.
+    SUPERBLOCK_REBUILT = "ufs.superblock.rebuilt" {
+        severity: Critical, evidence: Cross, preen: false,
+        message: "no superblock and no copy of one can be used; the layout is taken from the cylinder groups",
+        meaning: "The headers of the cylinder groups tell where everything is, and directories were found where they should be.",
+        repair: "The superblock and all its copies are made again.",
+        loss: "Settings made with newfs and tunefs, where nothing is left of them: the label, soft updates and journaling, access control lists, the reserve. No files.",
+        peers: [], messages: [],
     }
     /// `ufs.superblock.not-clean`.
     NOT_CLEAN = "ufs.superblock.not-clean" {
