@@ -205,9 +205,11 @@ mod tests {
 
     #[test]
     fn the_line_nearest_to_half_time_counts() {
-        let lines = b"noise\n{\"elapsed\":0.1,\"left\":9.0}\n{\"elapsed\":0.52,\"left\":0.5}\n{\"elapsed\":0.9,\"left\":null}\n";
-        assert_eq!(foretold(lines, 0.5), Some(1.02));
-        assert_eq!(foretold(lines, 1.0), None, "nothing was said then");
+        let lines =
+            [(0.0, "noise"), (0.1, r#"{"left":9.0}"#), (0.52, r#"{"left":0.5}"#), (0.9, r#"{"left":null}"#)];
+        let lines = lines.map(|(came, line)| (came, line.to_owned()));
+        assert_eq!(foretold(&lines, 0.5), Some(1.02));
+        assert_eq!(foretold(&lines, 1.0), None, "nothing was said then");
     }
 
     #[test]

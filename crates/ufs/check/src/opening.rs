@@ -3,7 +3,7 @@
 //!
 //! The primary superblock is used where its values make sense. Else a copy takes its place: the one of the first group, whose place follows from the block size alone, those that
 //! the recovery record or what is left of the primary point to, and at last any that is found on the device. FreeBSD's fsck finds none of UFS1 by itself. Without any copy the superblock is
-//! [made again](crate::rebuilding) from the cylinder groups.
+//! made again (`rebuilding`) from the cylinder groups.
 
 use std::sync::Arc;
 
