@@ -655,11 +655,14 @@ impl Published<'_> {
     #[inline]
     pub fn observe_links(&self, inodes: impl Iterator<Item = InodeNo>) {
         let carry = |index| self.table.carries.carry(self.first + width::len_u32(index), 1);
-        let mut joined = Ones::default();
-        for index in inodes.map(|inode| inode.0.wrapping_sub(self.first) as usize) {
-            if index < self.facts.scanned() && !joined.join(Ones::of(index)) {
+        let scanned = self.facts.scanned();
+        let indices = inodes.map(|inode| inode.0.wrapping_sub(self.first) as usize);
+        let mut ones = indices.filter(|index| *index < scanned).map(Ones::of);
+        let Some(mut joined) = ones.next() else { return };
+        for next in ones {
+            if !joined.join(next) {
                 self.facts.observed_links.add(joined, carry);
-                joined = Ones::of(index);
+                joined = next;
             }
         }
         self.facts.observed_links.add(joined, carry);
