@@ -655,14 +655,11 @@ impl Published<'_> {
     #[inline]
     pub fn observe_links(&self, inodes: impl Iterator<Item = InodeNo>) {
         let carry = |index| self.table.carries.carry(self.first + width::len_u32(index), 1);
-        let scanned = self.facts.scanned();
-        let indices = inodes.map(|inode| inode.0.wrapping_sub(self.first) as usize);
-        let mut ones = indices.filter(|index| *index < scanned).map(Ones::of);
-        let Some(mut joined) = ones.next() else { return };
-        for next in ones {
-            if !joined.join(next) {
+        let mut joined = Ones::default();
+        for index in inodes.map(|inode| inode.0.wrapping_sub(self.first) as usize) {
+            if index < self.facts.scanned() && !joined.join(Ones::of(index)) {
                 self.facts.observed_links.add(joined, carry);
-                joined = next;
+                joined = Ones::of(index);
             }
         }
         self.facts.observed_links.add(joined, carry);
