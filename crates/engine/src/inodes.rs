@@ -13,10 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use fsmend_base::{InodeNo, width};
 
-mod observed;
-
 use crate::Budget;
-use observed::{LANES, ObservedLinks, Ones};
 
 /// What an inode is, by its own record (as it will be after repair).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -124,7 +121,7 @@ pub struct ChunkFacts {
     facts: Vec<AtomicU8>,
     stored_links: Vec<AtomicU16>,
     /// The low 16 bits of how many names were seen; what goes beyond them is in [`InodeTable::carries`].
-    observed_links: ObservedLinks,
+    observed_links: Vec<AtomicU16>,
     directories: Vec<DirectoryFact>,
     /// For each 64 inodes which of them have a place in `directories`; empty in a chunk without directories.
     ranks: Vec<Rank>,
@@ -154,7 +151,7 @@ impl ChunkFacts {
         ChunkFacts {
             facts: zeroed(scanned),
             stored_links: zeroed(scanned),
-            observed_links: ObservedLinks::new(scanned),
+            observed_links: zeroed(scanned),
             directories: Vec::new(),
             ranks: Vec::new(),
         }
@@ -321,7 +318,7 @@ impl InodeTable {
             let scanned = scanned.max(facts.facts.len());
             facts.facts.resize_with(scanned, AtomicU8::default);
             facts.stored_links.resize_with(scanned, AtomicU16::default);
-            facts.observed_links.grow(scanned);
+            facts.observed_links.resize_with(scanned, AtomicU16::default);
         }
         self.charge_growth(chunk, before);
     }
@@ -393,9 +390,11 @@ impl InodeTable {
     /// [`observe_link`](Self::observe_link) for an inode that has been looked up.
     #[inline]
     pub fn observe_link_at(&self, place: Place) {
-        if let Some(chunk) = self.chunk_at(place) {
-            let number = || InodeNo(place.chunk * self.per_chunk + place.index + self.first);
-            self.count_link(chunk, place.index as usize, number);
+        if let Some(links) =
+            self.chunk_at(place).and_then(|chunk| chunk.observed_links.get(place.index as usize))
+            && links.fetch_add(1, Relaxed) == u16::MAX
+        {
+            self.carries.carry(place.chunk * self.per_chunk + place.index + self.first, 1);
         }
     }
 
@@ -436,22 +435,19 @@ impl InodeTable {
     /// Counts one name (or `.`, or `..`) that leads to `inode`; numbers that no scanned inode has are ignored.
     #[inline]
     pub fn observe_link(&self, inode: InodeNo) {
-        if let Some((chunk, index)) = self.place(inode) {
-            self.count_link(chunk, index, || inode);
-        }
-    }
-
-    #[inline]
-    fn count_link(&self, chunk: &ChunkFacts, index: usize, inode: impl Fn() -> InodeNo) {
-        if index < chunk.scanned() {
-            chunk.observed_links.add(Ones::of(index), |_| self.carries.carry(inode().0, 1));
+        if let Some((chunk, index)) = self.place(inode)
+            && let Some(links) = chunk.observed_links.get(index)
+            && links.fetch_add(1, Relaxed) == u16::MAX
+        {
+            self.carries.carry(inode.0, 1);
         }
     }
 
     /// Takes back one [`observe_link`](Self::observe_link).
     pub fn withdraw_link(&self, inode: InodeNo) {
         if let Some((chunk, index)) = self.place(inode)
-            && chunk.observed_links.take_back(index)
+            && let Some(links) = chunk.observed_links.get(index)
+            && links.fetch_sub(1, Relaxed) == 0
         {
             self.carries.carry(inode.0, -1);
         }
@@ -488,7 +484,7 @@ impl InodeTable {
             .and_then(|(chunk, index)| {
                 Some((
                     chunk.stored_links.get(index)?.load(Relaxed),
-                    self.carries.whole(inode.0, chunk.observed_links.get(index)?),
+                    self.carries.whole(inode.0, chunk.observed_links.get(index)?.load(Relaxed)),
                 ))
             })
             .unwrap_or_default()
@@ -571,10 +567,10 @@ impl InodeTable {
     pub fn visit_chunk(&self, chunk: u32, mut visit: impl FnMut(InodeNo, InodeFact, u16, u32)) {
         let Some(facts) = self.chunks.get(chunk as usize).and_then(OnceLock::get) else { return };
         let first = chunk * self.per_chunk + self.first;
-        let columns = facts.facts.iter().zip(&facts.stored_links).zip(facts.observed_links.iter());
+        let columns = facts.facts.iter().zip(&facts.stored_links).zip(&facts.observed_links);
         for (index, ((fact, stored), observed)) in columns.enumerate() {
             let inode = first + width::len_u32(index);
-            let observed = self.carries.whole(inode, observed);
+            let observed = self.carries.whole(inode, observed.load(Relaxed));
             let fact = InodeFact(fact.load(Relaxed));
             if fact.0 != 0 || observed != 0 {
                 visit(InodeNo(inode), fact, stored.load(Relaxed), observed);
@@ -584,13 +580,15 @@ impl InodeTable {
 
     /// Calls `visit` as [`visit_chunk`](Self::visit_chunk) does, but passes over inodes whose stored and observed links are equal: nearly all.
     pub fn visit_unequal(&self, chunk: u32, mut visit: impl FnMut(InodeNo, InodeFact, u16, u32)) {
+        const AT_ONCE: usize = 16;
         let Some(facts) = self.chunks.get(chunk as usize).and_then(OnceLock::get) else { return };
-        let words = facts.observed_links.words();
-        let mut columns = facts.stored_links.chunks(LANES).zip(words);
-        let differ = |(stored, observed): (&[AtomicU16], [u16; LANES])| {
-            stored.iter().zip(observed).any(|(stored, observed)| stored.load(Relaxed) != observed)
+        let columns = facts.stored_links.chunks(AT_ONCE).zip(facts.observed_links.chunks(AT_ONCE));
+        let differ = |(stored, observed): (&[AtomicU16], &[AtomicU16])| {
+            let pairs = stored.iter().zip(observed);
+            pairs.fold(0, |bits, (stored, observed)| bits | (stored.load(Relaxed) ^ observed.load(Relaxed)))
+                != 0
         };
-        if !self.carries.exist.load(Relaxed) && !columns.any(differ) {
+        if !self.carries.exist.load(Relaxed) && !columns.into_iter().any(differ) {
             return;
         }
         self.visit_chunk(chunk, |inode, fact, stored, observed| {
@@ -651,18 +649,14 @@ impl Published<'_> {
         Some(InodeFact(fact.load(Relaxed)))
     }
 
-    /// [`InodeTable::observe_link`] for inodes of this chunk; others are ignored. Neighbours that follow one another are counted together.
+    /// [`InodeTable::observe_link`] for an inode of this chunk; others are ignored.
     #[inline]
-    pub fn observe_links(&self, inodes: impl Iterator<Item = InodeNo>) {
-        let carry = |index| self.table.carries.carry(self.first + width::len_u32(index), 1);
-        let mut joined = Ones::default();
-        for index in inodes.map(|inode| inode.0.wrapping_sub(self.first) as usize) {
-            if index < self.facts.scanned() && !joined.join(Ones::of(index)) {
-                self.facts.observed_links.add(joined, carry);
-                joined = Ones::of(index);
-            }
+    pub fn observe_link(&self, inode: InodeNo) {
+        if let Some(links) = self.facts.observed_links.get(inode.0.wrapping_sub(self.first) as usize)
+            && links.fetch_add(1, Relaxed) == u16::MAX
+        {
+            self.table.carries.carry(inode.0, 1);
         }
-        self.facts.observed_links.add(joined, carry);
     }
 
     /// [`InodeTable::set_parent`] for a child in this chunk.

@@ -234,8 +234,8 @@ impl<'a> DeferredCertification<'a> {
             pending.push(Pending { directory, target, kind, is_name: false });
         }
         if let Some(chunk) = near {
-            chunk.observe_links(targets.iter().map(|target| target.inode));
             for Target { inode, kind } in &*targets {
+                chunk.observe_link(*inode);
                 if *kind == Kind::Directory {
                     chunk.set_parent(*inode, directory);
                 }
