@@ -144,9 +144,10 @@ fn structured_damage_is_found_and_mended_and_nothing_is_lost() {
                 keep(image, seed, &trial.mischief);
             }
         };
+        // A scope does not wait until a thread has removed its scratch file; joining does.
         std::thread::scope(|scope| {
-            scope.spawn(work);
-            scope.spawn(work);
+            let workers = [scope.spawn(work), scope.spawn(work)];
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
         });
     }
     let mut failures = failures.into_inner().unwrap();
