@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the program says. The macros of std with these names panic where standard output or standard error cannot be written. Here a reader that has gone changes nothing,
-//! and what a full disk cost is told at the end, with an exit code of its own.
+//! Printing. The macros of std with these names panic if standard output or standard error cannot be written. Here a closed pipe is ignored, and any
+//! other error on standard output is reported at the end and adds a bit to the exit code.
 
 use std::fmt::Arguments;
 use std::io::{self, Write};

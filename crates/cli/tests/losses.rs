@@ -273,7 +273,7 @@ fn values_in_inodes_of_their_own_stay_readable_when_the_uuid_is_lost() {
     }
 }
 
-/// What has lost its name gets one in the root if no inode is left for lost+found, and that is told.
+/// If no inode is free for lost+found, files without a name are reconnected in the root directory, and the report says so.
 #[test]
 fn names_in_the_root_are_told_where_there_is_no_room_for_lost_found() {
     if !have("losses: no inode for lost+found", &["mke2fs", "debugfs"]) {

@@ -81,7 +81,7 @@ fn trial(fsmend: &Path, image: &Path, cold: bool) -> io::Result<Trial> {
     Ok(Trial { truth, estimate, foretold: foretold(&lines, truth / 2.0) })
 }
 
-/// Lines of progress, each with the seconds since the program was started, and how long it took: as somebody sees it who waits for the end.
+/// Runs a check. Returns its lines of progress, each with the seconds since the program was started, and the run time in seconds.
 fn watched(fsmend: &Path, image: &Path) -> io::Result<(Vec<(f64, String)>, f64)> {
     let mut command = command(&fsmend.to_string_lossy());
     command.arg("check").args(["--progress", "json"]).arg(image).stdout(Stdio::null()).stderr(Stdio::piped());

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::checked::{check, codes, folder, memory, plan_of, with};
 use super::{Kind, Node, peers, tree};
+use crate::host::skip;
 
 /// All names of an image.
 pub type Tree = BTreeMap<String, Node>;
@@ -92,8 +93,10 @@ fn needless(sound: &Sound, damaged: &[u8], ours: &Tree) -> Result<(), String> {
 fn beside_fsck(image: &[u8], repaired: &[u8], sound: Option<&Sound>) -> Result<(), String> {
     let folder = folder("judged");
     let io = |error: std::io::Error| format!("fsck_ffs cannot be run: {error}");
-    // Without the program there is nobody to ask.
-    let Some(answer) = peers::finds(repaired, &folder).map_err(io)? else { return Ok(()) };
+    let Some(answer) = peers::finds(repaired, &folder).map_err(io)? else {
+        skip("fsck_ffs", "FSMEND_UFS_PEERS does not name the folder of FreeBSD's programs");
+        return Ok(());
+    };
     if !answer.is_clean() {
         return Err(format!("fsck_ffs -fn asks: {:?}\n{}", answer.questions, answer.printed));
     }
