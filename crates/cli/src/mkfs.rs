@@ -32,6 +32,18 @@ pub struct MkfsArgs {
     #[arg(short = 't', long = "type", default_value = fsmend::DEFAULT_KIND, value_parser = kinds())]
     pub kind: &'static str,
 
+    /// Block size: the same as -E block-size=BYTES
+    #[arg(short = 'b', value_name = "BYTES", value_parser = crate::numbers::parse_size)]
+    pub block_size: Option<u64>,
+
+    /// Fragment size, for types with fragments: the same as -E fragment-size=BYTES
+    #[arg(short = 'f', value_name = "BYTES", value_parser = crate::numbers::parse_size)]
+    pub fragment_size: Option<u64>,
+
+    /// One inode for so many bytes: the same as -E inode-ratio=BYTES
+    #[arg(short = 'i', value_name = "BYTES", value_parser = crate::numbers::parse_size)]
+    pub inode_ratio: Option<u64>,
+
     #[arg(short = 'E', value_name = "OPTIONS", help = extended_help())]
     pub extended: Vec<String>,
 
@@ -139,10 +151,16 @@ impl Luck {
 pub fn writer(arguments: &MkfsArgs, Luck { random, now }: &Luck) -> Result<Box<Maker>, String> {
     let (kind, driver) =
         known(arguments.kind).ok_or_else(|| format!("there is no type \"{}\"", arguments.kind))?;
-    let words = arguments.extended.iter().flat_map(|list| list.split(','));
+    let short = [
+        ("block-size", arguments.block_size),
+        ("fragment-size", arguments.fragment_size),
+        ("inode-ratio", arguments.inode_ratio),
+    ];
+    let short = short.iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value}")));
+    let listed = arguments.extended.iter().flat_map(|list| list.split(','));
     driver.maker(NewFileSystem {
         kind: kind.name,
-        extended: words.filter(|word| !word.is_empty()).map(ToOwned::to_owned).collect(),
+        extended: short.chain(listed.filter(|word| !word.is_empty()).map(ToOwned::to_owned)).collect(),
         metadata_area: arguments.metadata_area,
         label: arguments.label.clone().into_bytes(),
         random: *random,

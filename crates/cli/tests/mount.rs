@@ -117,6 +117,26 @@ fn mkfs_makes_sound_file_systems_and_tells_what() {
     }
 }
 
+/// The sizes by the letters that newfs and mke2fs have for them; a type without fragments says so.
+#[test]
+fn mkfs_takes_sizes_by_single_letters() {
+    let folder = Folder::new("mkfs-letters");
+    let image = folder.at("ufs");
+    let made = fsmend(&["mkfs", "-t", "ufs2", "-b", "16K", "-f", "2K", "-i", "4K", &image, "64M"]);
+    assert_eq!(made.status.code(), Some(0), "{}", said(&made.stderr));
+    let long = folder.at("ufs-long");
+    let options = "block-size=16384,fragment-size=2048,inode-ratio=4096";
+    let made_long = fsmend(&["mkfs", "-t", "ufs2", "-E", options, &long, "64M"]);
+    let sizes = |told: &[u8]| said(told).lines().last().map(ToOwned::to_owned);
+    assert_eq!(sizes(&made.stdout), sizes(&made_long.stdout));
+    assert!(said(&made.stdout).contains("16 KiB in fragments of 2 KiB"), "{}", said(&made.stdout));
+    assert_eq!(fsmend(&["check", &image]).status.code(), Some(0));
+    let refused = fsmend(&["mkfs", "-t", "ext4", "-f", "2K", &folder.at("ext"), "64M"]);
+    assert_eq!(refused.status.code(), Some(16));
+    let why = said(&refused.stderr);
+    assert!(why.contains("ext has no option \"fragment-size=2048\"; -E takes block-size"), "{why}");
+}
+
 #[test]
 fn inspect_tells_how_full_regions_are() {
     let folder = Folder::new("inspect");

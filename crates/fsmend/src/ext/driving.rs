@@ -119,7 +119,7 @@ fn summary(kind: &str, device: &dyn Device) -> Result<String, String> {
 fn take(options: &mut Options, word: &str) -> Result<(), String> {
     take_word(options, word).ok_or_else(|| {
         format!(
-            "-E does not know \"{word}\"; there are block-size, inode-size, inodes, inode-ratio, blocks-per-group, journal-blocks, \
+            "ext has no option \"{word}\"; -E takes block-size, inode-size, inodes, inode-ratio, blocks-per-group, journal-blocks, \
              reserved-percent, resize-inode, orphan-file, checksum-seed and indirect-region, each with = and a number"
         )
     })

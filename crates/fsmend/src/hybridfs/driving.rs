@@ -61,7 +61,7 @@ impl Driver for HybridDriver {
             }
             take_word(&mut options, word).ok_or_else(|| {
                 format!(
-                    "-E does not know \"{word}\" for hybridfs; there are block-size, fragment-size, log-size, segment-size, group-size and inodes, each with = and a number, log-device=PATH and \
+                    "hybridfs has no option \"{word}\"; -E takes block-size, fragment-size, log-size, segment-size, group-size and inodes, each with = and a number, log-device=PATH and \
                      preset=paper"
                 )
             })?;

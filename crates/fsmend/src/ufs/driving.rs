@@ -53,7 +53,7 @@ impl Driver for UfsDriver {
         for word in &wanted.extended {
             take_word(&mut options, word).ok_or_else(|| {
                 format!(
-                    "-E does not know \"{word}\" for UFS; there are block-size, fragment-size, inode-ratio, check-hashes and access-lists, each with = and a number, and byte-order=little or big"
+                    "UFS has no option \"{word}\"; -E takes block-size, fragment-size, inode-ratio, check-hashes and access-lists, each with = and a number, and byte-order=little or big"
                 )
             })?;
         }
