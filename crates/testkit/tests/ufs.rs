@@ -218,6 +218,13 @@ const DAMAGES: &[Damage] = &[
         let (_, at) = image.find("/d3/f1");
         image.bytes[at + 9] = b'2';
     }),
+    (&rows::ENTRY_TWICE, HASHED, |image| {
+        // A second entry of the same file, whose other one is lost, gets its name too.
+        let (target, _) = image.find("/d3/f1");
+        let (_, at) = image.find("/d3/f2");
+        image.bytes[at..at + 4].copy_from_slice(&target.to_le_bytes());
+        image.bytes[at + 9] = b'1';
+    }),
     (&rows::NAME_NO_ROOM, HASHED, |image| {
         // The first chunk is full of one name.
         let directory = image.find("/d3").0;

@@ -10,7 +10,7 @@ use fsmend_engine::checker::Checker;
 use fsmend_engine::options::{RepairOptions, RepairPolicy};
 use fsmend_engine::report::Repair;
 use fsmend_engine::{Action, FileChange, Progress, Witness};
-use fsmend_testkit::ufs::checked::{check, codes, manner, memory, with};
+use fsmend_testkit::ufs::checked::{check, codes, manner, memory, repaired, with};
 use fsmend_testkit::ufs::judged::judge;
 use fsmend_testkit::ufs::{Image, Maker, Shape, tree};
 use fsmend_testkit::within::options;
@@ -19,6 +19,7 @@ use fsmend_ufs_driver::mkfs::{Options, mkfs};
 use fsmend_ufs_driver::{MountOptions, Ufs};
 use fsmend_ufs_format::ByteOrder::{Big, Little};
 use fsmend_ufs_format::Version::{Ufs1, Ufs2};
+use fsmend_ufs_format::directory::{self, Entries};
 use fsmend_vfs::{FileSystem, Permissions, Time};
 
 const NOW: Time = Time { seconds: 1_700_000_000, nanoseconds: 0 };
@@ -112,5 +113,59 @@ fn what_has_lost_its_name_goes_into_the_root_where_no_inode_is_left_for_lost_fou
         assert!(after.contains_key(&format!("{name}/below")), "{version:?}: {:?}", after.keys());
         let is_told = |file: &FileChange| file.actions.contains(&Action::MovedToLostFound(name.clone()));
         assert!(files.iter().any(|file| file.inode.0 == inode && is_told(file)), "{version:?}: {files:#?}");
+    }
+}
+
+/// Where chunk 1 of `/many` begins, and chunk 0.
+fn chunks_of_many(image: &Image) -> [usize; 2] {
+    let at = image.geometry.place(image.record(image.inode("/many")).pointer(0)) as usize;
+    [at, at + directory::CHUNK]
+}
+
+/// A chunk of a directory was written over its first one: every name of it stands twice, and `.` and `..` take the room of one. Each stays once; before, both went of the one that
+/// found no room.
+#[test]
+fn names_that_stand_twice_stay_once() {
+    for shape in Shape::all() {
+        let mut image = Maker::filled(shape).finish();
+        let [first, second] = chunks_of_many(&image);
+        let in_second: Vec<String> =
+            Entries::new(&image.bytes[second..second + directory::CHUNK], shape.order)
+                .map(|entry| String::from_utf8(entry.unwrap().name.to_vec()).unwrap())
+                .collect();
+        image.bytes.copy_within(second..second + directory::CHUNK, first);
+        let names = tree(&repaired(&image.bytes, "a chunk over the first one").bytes);
+        for name in &in_second {
+            assert!(names.contains_key(&format!("/many/{name}")), "{shape:?}: {name}");
+        }
+        let again =
+            |path: &&String| in_second.iter().any(|name| path.contains("lost+found") && path.contains(name));
+        assert_eq!(names.keys().find(again), None, "{shape:?}");
+    }
+}
+
+/// Two files with one name: the second gets a suffix and stays in its directory; without room for it, the suffix takes the end of the name. Where the first leads nowhere, the
+/// second keeps its name.
+#[test]
+fn equal_names_of_different_files_get_suffixes() {
+    for shape in Shape::all() {
+        let mut image = Maker::filled(shape).finish();
+        let names = [7, 8, 30, 31].map(|index| format!("a name of some length {index:03}"));
+        let [_, second, nowhere, heir] =
+            [0, 1, 2, 3].map(|at: usize| image.inode(&format!("/many/{}", names[at])));
+        for (name, equal) in [(1, 0), (3, 2)] {
+            let at = image.entry_at("/many", &names[name]);
+            image.bytes[at + 8..at + 8 + names[equal].len()].copy_from_slice(names[equal].as_bytes());
+        }
+        let size = image.geometry.version.inode_size();
+        let at = image.record_at(nowhere);
+        image.bytes[at..at + size].fill(0);
+        let repaired = repaired(&image.bytes, "equal names");
+        let inode =
+            |path: &str| repaired.entry(repaired.inode("/many"), path.as_bytes()).map(|(inode, _)| inode);
+        let renamed = ["a name of some length 007~0", "a name of some length 0~0"];
+        assert!(renamed.iter().any(|name| inode(name) == Some(second)), "{shape:?}");
+        assert_eq!(inode(&names[2]), Some(heir), "{shape:?}");
+        assert!(!tree(&repaired.bytes).keys().any(|path| path.contains("lost+found/")), "{shape:?}");
     }
 }

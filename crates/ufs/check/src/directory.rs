@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Directories: chunks of entries. A chunk that cannot be read on keeps the entries on both sides of the damage.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fsmend_base::{InodeNo, width};
 use fsmend_device::Request;
 use fsmend_engine::checker::{EntryVerdict, judge_entry};
 use fsmend_engine::inodes::{InodeTable, Kind};
 use fsmend_engine::names::paths::Directories;
+use fsmend_engine::names::with_suffix;
 use fsmend_engine::scan::certification::{DirectorySummary, Target, hash_of};
 use fsmend_engine::{Findings, Layer, Problem, Row, Value};
 use fsmend_ufs_format::ByteOrder;
@@ -207,6 +208,8 @@ struct Kept {
     inode: u32,
     kind: u8,
     name: Vec<u8>,
+    /// Another inode has the name already.
+    is_double: bool,
 }
 
 /// Entries of a chunk that can be read, and whether some could not.
@@ -217,7 +220,12 @@ fn salvage(chunk: &[u8], order: ByteOrder) -> (Vec<Kept>, bool) {
     while at < chunk.len() {
         if let Some(entry) = entry(chunk, at, order) {
             if entry.inode != 0 {
-                kept.push(Kept { inode: entry.inode, kind: entry.kind, name: entry.name.to_vec() });
+                kept.push(Kept {
+                    inode: entry.inode,
+                    kind: entry.kind,
+                    name: entry.name.to_vec(),
+                    is_double: false,
+                });
             }
             at += entry.length;
             continue;
@@ -265,7 +273,7 @@ fn mended(bytes: &[u8], is_length_right: bool, order: ByteOrder) -> Option<Kept>
     let wrong = [is_length_right, kind <= 15, is_name_right].iter().filter(|is_right| !**is_right).count();
     // The inode knows its type.
     let kind = if kind <= 15 { kind } else { kind::UNKNOWN };
-    (inode != 0 && wrong <= 1).then_some(Kept { inode, kind, name })
+    (inode != 0 && wrong <= 1).then_some(Kept { inode, kind, name, is_double: false })
 }
 
 /// The name in this room, which `said` bytes are said to have.
@@ -295,7 +303,14 @@ pub fn inspect(
     findings: &mut Findings,
     summary: &mut DirectorySummary,
 ) {
-    let mut inspector = Inspector { fs, inode, inodes, names: BTreeSet::new(), directories: BTreeSet::new() };
+    let mut inspector = Inspector {
+        fs,
+        inode,
+        inodes,
+        names: BTreeMap::new(),
+        directories: BTreeSet::new(),
+        suffixes: BTreeMap::new(),
+    };
     let mut number = 0;
     fs.each_chunk(inode, |place, chunk| {
         inspector.chunk((place, number), chunk, findings, summary);
@@ -309,8 +324,11 @@ struct Inspector<'i, 'd> {
     fs: &'i UfsFs<'d>,
     inode: InodeNo,
     inodes: &'i InodeTable,
-    names: BTreeSet<Vec<u8>>,
+    /// The names that stay, and what they lead to.
+    names: BTreeMap<Vec<u8>, u32>,
     directories: BTreeSet<u32>,
+    /// The number to try first for names that begin so.
+    suffixes: BTreeMap<Vec<u8>, u32>,
 }
 
 impl Inspector<'_, '_> {
@@ -334,7 +352,7 @@ impl Inspector<'_, '_> {
             findings.raise(self.problem(&rows::CHUNK_UNREADABLE).detail("chunk", number));
             let mut fresh = [0; CHUNK];
             clear_chunk(&mut fresh, order);
-            self.lay((place, number), &fresh, &[], None, findings);
+            self.lay((place, number), &fresh, Vec::new(), None, findings);
             return;
         };
         let (mut kept, is_broken) = salvage(chunk, order);
@@ -357,12 +375,12 @@ impl Inspector<'_, '_> {
                 Judged::Goes => is_changed = true,
             }
         }
+        if is_changed {
+            stays = self.lay((place, number), chunk, stays, dots.map(|(parent, _)| parent), findings);
+        }
         for entry in stays.iter().filter(|entry| entry.kind != kind::WHITEOUT) {
             let target = InodeNo(entry.inode);
             summary.targets.push(Target { inode: target, kind: self.inodes.kind(target) });
-        }
-        if is_changed {
-            self.lay((place, number), chunk, &stays, dots.map(|(parent, _)| parent), findings);
         }
     }
 
@@ -408,10 +426,25 @@ impl Inspector<'_, '_> {
             findings.raise(self.about(&rows::DOT_EXTRA, entry));
             return Judged::Goes;
         }
-        if !self.names.insert(entry.name.clone()) {
-            findings.raise(self.about(&rows::NAME_TWICE, entry));
+        let judged = self.judge_target(entry, findings);
+        if judged == Judged::Goes {
+            return judged;
+        }
+        let Some(first) = self.names.get(&entry.name).copied() else {
+            self.names.insert(entry.name.clone(), entry.inode);
+            return judged;
+        };
+        if first == entry.inode {
+            findings.raise(self.about(&rows::ENTRY_TWICE, entry).stored(entry.inode));
             return Judged::Goes;
         }
+        findings.raise(self.about(&rows::NAME_TWICE, entry).stored(first).observed(u64::from(entry.inode)));
+        entry.is_double = true;
+        Judged::Changes
+    }
+
+    /// What becomes of an entry by what it leads to.
+    fn judge_target(&mut self, entry: &mut Kept, findings: &mut Findings) -> Judged {
         if entry.kind == kind::WHITEOUT || entry.inode == WHITEOUT_INODE {
             if entry.kind == kind::WHITEOUT && entry.inode == WHITEOUT_INODE {
                 return Judged::Stays;
@@ -450,15 +483,16 @@ impl Inspector<'_, '_> {
         }
     }
 
-    /// Writes a chunk with these entries; those that find no room behind `.` and `..` lose their names here and get others in lost+found.
+    /// Writes a chunk with these entries and returns them; those that find no room behind `.` and `..` lose their names here and get others in lost+found, if a later chunk does
+    /// not have them, too. Entries that need other names come last: what they take is not taken from others.
     fn lay(
-        &self,
+        &mut self,
         (place, number): (u64, u64),
         chunk: &[u8],
-        entries: &[Kept],
+        mut entries: Vec<Kept>,
         parent: Option<u32>,
         findings: &mut Findings,
-    ) {
+    ) -> Vec<Kept> {
         let order = self.fs.geometry().order;
         let mut fresh = match parent {
             Some(parent) => fsmend_ufs_format::directory::first_chunk(order, self.inode.0, parent),
@@ -468,14 +502,44 @@ impl Inspector<'_, '_> {
                 fresh
             }
         };
-        for entry in entries {
-            if !add(&mut fresh, order, (entry.inode, entry.kind), &entry.name) {
+        entries.sort_by_key(|entry| entry.is_double);
+        entries.retain(|entry| {
+            let is_laid = if entry.is_double {
+                self.rename(&mut fresh, entry)
+            } else {
+                add(&mut fresh, order, (entry.inode, entry.kind), &entry.name)
+            };
+            if !is_laid {
                 findings.raise(self.about(&rows::NAME_NO_ROOM, entry).detail("chunk", number));
+                self.directories.remove(&entry.inode);
+                if !entry.is_double {
+                    self.names.remove(&entry.name);
+                }
             }
-        }
+            is_laid
+        });
         if fresh.as_slice() != chunk {
             findings.edit(Layer::Contents, place, &fresh);
         }
+        entries
+    }
+
+    /// Adds an entry whose name is taken by another name: with a suffix, which takes the end of the name where the chunk is full.
+    fn rename(&mut self, fresh: &mut [u8], entry: &Kept) -> bool {
+        let order = self.fs.geometry().order;
+        [NAME_MAX, entry.name.len()].into_iter().any(|len_max| {
+            let next = self.suffixes.entry(with_suffix(&entry.name, 0, len_max)).or_default();
+            let candidates =
+                (*next..=u32::MAX).map(|number| (number, with_suffix(&entry.name, number, len_max)));
+            let mut candidates = candidates.skip_while(|(_, name)| self.names.contains_key(name));
+            let Some((number, name)) = candidates.next() else { return false };
+            *next = number;
+            let is_laid = add(fresh, order, (entry.inode, entry.kind), &name);
+            if is_laid {
+                self.names.insert(name, entry.inode);
+            }
+            is_laid
+        })
     }
 }
 

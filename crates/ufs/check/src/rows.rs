@@ -469,13 +469,22 @@ fsmend_engine::problem_rows! {
         loss: nothing,
         peers: [], messages: ["EXTRA '.' ENTRY", "EXTRA '..' ENTRY"],
     }
+    /// `ufs.directory.entry-twice`.
+    ENTRY_TWICE = "ufs.directory.entry-twice" {
+        severity: Major, evidence: Local, preen: false,
+        message: "directory {inode} has the name {name} more than once, each time for inode {stored}",
+        meaning: "The same entry was written twice.",
+        repair: "The duplicate entry is removed.",
+        loss: nothing,
+        peers: [], messages: [],
+    }
     /// `ufs.directory.name-twice`.
     NAME_TWICE = "ufs.directory.name-twice" {
         severity: Major, evidence: Local, preen: false,
-        message: "directory {inode} has the name {name} twice",
+        message: "directory {inode} has the name {name} more than once, for different inodes ({stored} and {observed})",
         meaning: "Only the first of two equal names can be opened.",
-        repair: "The second name is removed. A file with no other name is reconnected to lost+found.",
-        loss: "The second name.",
+        repair: "The duplicate entry is renamed. Both files are kept.",
+        loss: "Nothing but the old name of one of the files.",
         peers: [], messages: [],
     }
     /// `ufs.directory.name-no-room`.

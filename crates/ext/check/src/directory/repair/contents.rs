@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 
 use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::Findings;
+use fsmend_engine::names::with_suffix;
 use fsmend_ext_format::casefold;
 use fsmend_ext_format::directory::{Entries, NAME_LEN_MAX, entries_len};
 use fsmend_ext_format::inode::special;
@@ -296,27 +297,13 @@ impl Names {
     pub fn unique(&mut self, name: &[u8]) -> Vec<u8> {
         let key = self.key(name);
         let first = self.next.get(&key).copied().unwrap_or(0);
-        let candidates = (first..).map(|number| (number, with_suffix(name, number)));
+        let candidates = (first..).map(|number| (number, with_suffix(name, number, NAME_LEN_MAX)));
         let free = |(_, candidate): &(u32, Vec<u8>)| !self.has(candidate);
         // There are more numbers than names.
         let (number, found) = candidates.into_iter().find(free).unwrap_or((first, name.to_vec()));
         self.next.insert(key, number.saturating_add(1));
         found
     }
-}
-
-/// `name~number`; a name that is too long for that loses its end.
-fn with_suffix(name: &[u8], number: u32) -> Vec<u8> {
-    let suffix = format!("~{number}");
-    let mut len = name.len().min(NAME_LEN_MAX - suffix.len());
-    if let Ok(text) = std::str::from_utf8(name) {
-        while !text.is_char_boundary(len) {
-            len -= 1;
-        }
-    }
-    let mut with = name[..len].to_vec();
-    with.extend_from_slice(suffix.as_bytes());
-    with
 }
 
 #[cfg(test)]
