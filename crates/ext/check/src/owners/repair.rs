@@ -26,6 +26,8 @@ use crate::repair::{Duplicates, RepairContext};
 
 /// Bytes of a name in lost+found, a hash sign and a number.
 const NAME_BYTES: u64 = 24;
+/// Units that a directory may need when it is written anew: a block more than it has, and one of its map or its index.
+const REWRITE_UNITS: u64 = 2;
 /// So many blocks of a directory need one of a map, at most; and a repair has a use for so many besides (lost+found may have to be made).
 const MAP_PART: u64 = 64;
 const SPARE_UNITS: u64 = 4;
@@ -62,23 +64,25 @@ pub(crate) fn mend(context: &mut RepairContext<'_>) -> bool {
     has_room || !unshares
 }
 
-/// Units that copies leave free, for what names in lost+found will need. A file system that is filled to the last block with copies could
-/// not be mended to its end.
+/// Units that copies leave free, for what names in lost+found and directories that are written anew will need. A file system that is filled to
+/// the last block with copies could not be mended to its end.
 fn reserve(context: &RepairContext<'_>) -> u64 {
-    let mut nameless = context.repair_input.names.tree.len() as u64;
+    let names = &context.repair_input.names;
+    let mut nameless = names.tree.len() as u64;
     for chunk in 0..context.inodes.chunk_count() {
         context.inodes.visit_chunk(chunk, |inode, fact, _, names| {
             let needs_one = fact.kind() != Kind::Unused && context.fs.has_names(inode, fact);
             nameless += u64::from(needs_one && names == 0);
         });
     }
-    if nameless == 0 && context.repair_input.names.lost_found == LostFound::Fit {
-        return 0;
+    let rewrites = REWRITE_UNITS * names.rewrites.len() as u64;
+    if nameless == 0 && names.lost_found == LostFound::Fit {
+        return rewrites;
     }
     let geometry = &context.fs.geometry;
     let bytes_per_unit = u64::from(geometry.block_size) * u64::from(geometry.cluster_blocks);
     let units = (nameless * NAME_BYTES).div_ceil(bytes_per_unit);
-    units + units / MAP_PART + SPARE_UNITS
+    units + units / MAP_PART + SPARE_UNITS + rewrites
 }
 
 fn search(context: &RepairContext<'_>, start: u64, last: &Contest) -> Contest {

@@ -72,15 +72,15 @@ fn mend_with(
     room: usize,
     look: impl FnOnce(&mut RepairContext<'_>, bool),
 ) -> Vec<Problem> {
-    mend_nameless(bench, (device, policy, extra), room, &[], look)
+    mend_nameless(bench, (device, policy, extra), room, (&[], &[]), look)
 }
 
-/// The same; no name leads to the inodes `nameless`.
+/// The same; no name leads to the inodes `nameless`, and the directories `rewrites` will be written anew.
 fn mend_nameless(
     bench: &Bench,
     (device, policy, extra): (&dyn Device, RepairPolicy, &[Pair]),
     room: usize,
-    nameless: &[u32],
+    (nameless, rewrites): (&[u32], &[u32]),
     look: impl FnOnce(&mut RepairContext<'_>, bool),
 ) -> Vec<Problem> {
     let overlay = RepairOverlay::new(device);
@@ -110,7 +110,8 @@ fn mend_nameless(
         cancel: &cancel,
     };
     let contest = search.report(|| false, &mut findings);
-    let repair_input = RepairInput { contest, ..RepairInput::default() };
+    let mut repair_input = RepairInput { contest, ..RepairInput::default() };
+    repair_input.names.rewrites.extend(rewrites.iter().copied().map(InodeNo));
     let mut context = RepairContext {
         fs,
         overlay: &overlay,
@@ -388,9 +389,24 @@ fn copies_leave_room_for_names() {
         assert_eq!(bytes_of(context, 14).len(), 8);
     });
     let usual = (&bench.device as &dyn Device, RepairPolicy::default(), &[] as &[Pair]);
-    let problems = mend_nameless(&bench, usual, 1 << 20, &[12, 13], |context, _| {
+    let problems = mend_nameless(&bench, usual, 1 << 20, (&[12, 13], &[]), |context, _| {
         assert_eq!(bytes_of(context, 14), (40..47).collect::<Vec<u8>>());
         assert_eq!(context.free_units(), 5);
+    });
+    expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &NO_ROOM]);
+}
+
+/// They took all that was kept free for lost+found, and no repair was found.
+#[test]
+fn copies_leave_room_for_directories_that_are_written_anew() {
+    let mut bench = bench();
+    put(&mut bench, 12, &file(&[extent(0, 400, 110)], 400));
+    put(&mut bench, 13, &file(&[extent(0, 60, 40)], 60));
+    put(&mut bench, 14, &file(&[extent(0, 8, 40)], 8));
+    let usual = (&bench.device as &dyn Device, RepairPolicy::default(), &[] as &[Pair]);
+    // Twelve are free. Three directories may take six of them.
+    let problems = mend_nameless(&bench, usual, 1 << 20, (&[], &[15, 16, 17]), |context, _| {
+        assert_eq!(context.free_units(), 6);
     });
     expect_rows(&problems, &[&MULTIPLY_CLAIMED, &SHARES_BLOCKS, &NO_ROOM]);
 }
