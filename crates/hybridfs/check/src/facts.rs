@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU8, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32};
 
 /// A mark: the inode has no links, and is removed at the next mount.
 pub(crate) const ORPHAN: u8 = 1;
@@ -21,6 +21,8 @@ const PAGE: usize = 1 << 12;
 struct Page {
     generations: Vec<AtomicU32>,
     marks: Vec<AtomicU8>,
+    /// Whether some inode was an orphan when it was noted.
+    may_have_orphans: AtomicBool,
 }
 
 /// Generations and marks of inodes, by their places in the list of all blocks of inodes.
@@ -44,9 +46,12 @@ impl Facts {
             let (mut generations, mut marks) = (Vec::new(), Vec::new());
             generations.resize_with(PAGE, AtomicU32::default);
             marks.resize_with(PAGE, AtomicU8::default);
-            Page { generations, marks }
+            Page { generations, marks, may_have_orphans: AtomicBool::new(false) }
         });
         if let (Some(stored), Some(mark)) = (page.generations.get(at % PAGE), page.marks.get(at % PAGE)) {
+            if marks & ORPHAN != 0 {
+                page.may_have_orphans.store(true, Relaxed);
+            }
             stored.store(generation, Relaxed);
             mark.store(marks | KNOWN, Release);
         }
@@ -60,6 +65,14 @@ impl Facts {
         // The mark comes last, and says whether the generation is there.
         let marks = page.marks.get(at % PAGE)?.load(Acquire);
         Some((page.generations.get(at % PAGE)?.load(Relaxed), marks))
+    }
+
+    /// The marks of all orphans.
+    pub fn orphans(&self) -> impl Iterator<Item = u8> {
+        let pages = self.pages.iter().filter_map(OnceLock::get);
+        let pages = pages.filter(|page| page.may_have_orphans.load(Relaxed));
+        let marks = pages.flat_map(|page| &page.marks).map(|mark| mark.load(Relaxed));
+        marks.filter(|mark| mark & ORPHAN != 0)
     }
 
     /// The marks of all inodes that were judged, with their places.
@@ -87,5 +100,11 @@ mod tests {
         assert_eq!(facts.get(PAGE), Some((0, 0)));
         assert_eq!(facts.get(PAGE + 2), None);
         assert_eq!(facts.marks().collect::<Vec<_>>(), [(PAGE + 1, IN_USE | KNOWN)]);
+        assert_eq!(facts.orphans().count(), 0);
+        facts.note(PAGE, 7, IN_USE | ORPHAN);
+        assert_eq!(facts.orphans().collect::<Vec<_>>(), [IN_USE | ORPHAN | KNOWN]);
+        // What turns out to be none is none.
+        facts.note(PAGE, 7, IN_USE);
+        assert_eq!(facts.orphans().count(), 0);
     }
 }

@@ -158,9 +158,8 @@ impl HybridFs<'_> {
 
     /// Orphans, and directories among them.
     fn orphans(&self) -> (u64, u64) {
-        self.state.facts.marks().fold((0, 0), |(all, directories), (_, mark)| {
-            let is_orphan = mark & facts::ORPHAN != 0;
-            (all + u64::from(is_orphan), directories + u64::from(is_orphan && mark & facts::DIRECTORY != 0))
+        self.state.facts.orphans().fold((0, 0), |(all, directories), mark| {
+            (all + 1, directories + u64::from(mark & facts::DIRECTORY != 0))
         })
     }
 }
@@ -225,7 +224,7 @@ impl Checkable for HybridFs<'_> {
         let units = self.sb().fragments;
         let inodes = self.state.blocks.len() as u64 * u64::from(self.sb().inodes_per_block());
         let chunks = self.inodes_count().div_ceil(self.inodes_per_chunk());
-        let scanned = self.scanned();
+        let scanned = *self.state.scanned.get_or_init(|| self.scanned());
         let totals = &self.state.last.totals;
         Expected {
             units,

@@ -75,6 +75,8 @@ pub struct State {
     /// What is known of the inodes of all blocks.
     pub(crate) facts: Facts,
     relics: OnceLock<Relics>,
+    /// Inodes in all blocks, with those between them.
+    pub(crate) scanned: OnceLock<u64>,
     /// Inodes whose maps are given up.
     pub(crate) shared_maps: SharedMapInodes,
     /// Something lies in the place of the next summary.
@@ -208,6 +210,7 @@ pub(crate) fn open(
         borne_out: Vec::new(),
         facts: Facts::new(0),
         relics: OnceLock::new(),
+        scanned: OnceLock::new(),
         unproven: Mutex::default(),
         contradicted: Mutex::default(),
         shared_maps: SharedMapInodes::default(),
