@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fsmend_device::Device;
 use fsmend_engine::{Findings, Layer, Problem, Refusal};
-use fsmend_hybridfs_format::{ANCHORS, Anchor, Incompat, SUPERBLOCK_OFFSET, Superblock, anchor_offset};
+use fsmend_hybridfs_format::{ANCHORS, Anchor, Incompat, Superblock, anchor_offset};
 
 use crate::log::{Log, Segment};
 use crate::rows;
@@ -22,15 +22,16 @@ fn parsed(device: &dyn Device, offset: u64) -> Result<Superblock, String> {
     Superblock::parse(&read(device, offset)?).map_err(|wrong| wrong.to_string())
 }
 
-/// The superblock at its place, or the copy at the end of the device.
+/// The superblock at its place, or a copy: the one at the end of the device, or the one in a log that lies where logs usually do.
 pub fn find(device: &dyn Device) -> Result<(u64, Superblock), String> {
-    let last = (device.len() / 4096).saturating_sub(1) * 4096;
-    let first = parsed(device, SUPERBLOCK_OFFSET);
-    match (first, parsed(device, last)) {
-        (Ok(sb), _) => Ok((SUPERBLOCK_OFFSET, sb)),
-        (Err(_), Ok(sb)) => Ok((last, sb)),
-        (Err(why), Err(_)) => Err(why),
+    let mut why = None;
+    for place in Superblock::usual_places(device.len()) {
+        match parsed(device, place) {
+            Ok(sb) => return Ok((place, sb)),
+            Err(wrong) => why = why.or(Some(wrong)),
+        }
     }
+    Err(why.unwrap_or_default())
 }
 
 /// Finds the superblock that counts, and raises what is wrong with the others. Returns where it was found, too.
