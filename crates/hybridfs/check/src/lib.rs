@@ -212,7 +212,8 @@ impl Checkable for HybridFs<'_> {
             uuid: dashed.join("-"),
             block_size: sb.fragment_size.into(),
             blocks_total: sb.fragments,
-            files_total: sb.inodes,
+            // Numbers 0 and 1 are no inodes.
+            files_total: sb.inodes.saturating_sub(2),
             journal: if self.state.is_clean { JournalUse::Clean } else { JournalUse::Replayed },
             superblock: self.state.used_place / u64::from(sb.fragment_size),
             superblock_is_backup: self.state.used_place != fsmend_hybridfs_format::SUPERBLOCK_OFFSET,

@@ -183,7 +183,7 @@ pub(crate) fn open(
     let log = Log { device, sb: &sb };
     let Found { anchor, chain, has_gap, is_clean } = chain(&log, findings)?;
     let Some(last) = chain.last().map(|segment| segment.summary.clone()) else {
-        return Err(nothing_left());
+        return Err(nothing_left(&log));
     };
     let is_checkpoint = |segment: &Segment| segment.summary.flags.contains(SummaryFlags::CHECKPOINT);
     let start = chain.iter().rposition(is_checkpoint);
@@ -226,11 +226,17 @@ pub(crate) fn open(
     Ok(Arc::new(state))
 }
 
-fn nothing_left() -> Refusal {
+fn nothing_left(log: &Log<'_>) -> Refusal {
+    let hint = match log.sb.log_device() {
+        Some(_) => {
+            "Check that -j gives the device with its log; otherwise restore the file system from a backup"
+        }
+        None => "Restore the file system from a backup",
+    };
     Refusal {
         code: "no-segment",
         message: "No usable segment was found in the log".to_owned(),
-        hint: "Restore the file system from a backup".to_owned(),
+        hint: hint.to_owned(),
     }
 }
 
@@ -316,7 +322,7 @@ fn searched(log: &Log<'_>, number: u64, findings: &mut Findings) -> Result<Found
         log.is_whole(segment)
     });
     let Some(last) = whole.or(newest).filter(|last| last.summary.ssn < 1 << 60) else {
-        return Err(nothing_left());
+        return Err(nothing_left(log));
     };
     findings.raise(Problem::new(&rows::NO_ANCHOR).observed(last.summary.ssn));
     let chain = backwards(log, last);

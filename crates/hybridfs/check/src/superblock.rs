@@ -34,6 +34,16 @@ pub fn find(device: &dyn Device) -> Result<(u64, Superblock), String> {
     Err(why.unwrap_or_default())
 }
 
+/// Whether the log of a file system is on another device, and `device` does not have it.
+pub(crate) fn is_divided(device: &dyn Device, sb: &Superblock) -> bool {
+    sb.log_device().is_some() && is_cut_off(device, sb)
+}
+
+/// Whether a file system is larger than `device`.
+fn is_cut_off(device: &dyn Device, sb: &Superblock) -> bool {
+    sb.fragments.saturating_mul(u64::from(sb.fragment_size)) > device.len()
+}
+
 /// Finds the superblock that counts, and raises what is wrong with the others. Returns where it was found, too.
 pub(crate) fn settle(
     device: &dyn Device,
@@ -47,12 +57,13 @@ pub(crate) fn settle(
     })?;
     let copies = first.copies().map(|offset| (offset, parsed(device, offset)));
     let (place, used) = chosen(device, (place, first), &copies);
-    if used.fragments.saturating_mul(u64::from(used.fragment_size)) > device.len() {
-        if used.log_device().is_some() {
+    if is_cut_off(device, &used) {
+        if is_divided(device, &used) {
             let message = "The log of the file system is on another device".to_owned();
             return Err(refused("log-elsewhere", message, "Give its device with -j"));
         }
-        let message = "The file system is larger than its device".to_owned();
+        let (all, there) = (used.fragments.saturating_mul(u64::from(used.fragment_size)), device.len());
+        let message = format!("The file system has {all} bytes, its device only {there}");
         return Err(refused("cut-off", message, "Extend the device or restore the missing part"));
     }
     let is_foreign = |copy: &Superblock| copy.uuid != used.uuid || copy.log_uuid != used.log_uuid;
