@@ -349,6 +349,10 @@ impl Checkable for HybridFs<'_> {
         CopyRows { no_room: &rows::NO_ROOM, unreadable: &rows::COPY_UNREADABLE }
     }
 
+    fn moves_what_it_writes(&self) -> bool {
+        true
+    }
+
     fn shared_maps(&self) -> Option<&SharedMapInodes> {
         Some(&self.state.shared_maps)
     }
