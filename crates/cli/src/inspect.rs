@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use fsmend_device::{Device, OpenOptions};
+use fsmend_engine::Refusal;
 use fsmend_session::Description;
 use serde_json::{Value as Json, json};
 
+use crate::check::external_journal;
 use crate::common_args::PlainFormat as Format;
 use crate::style::printable;
 use crate::target::Volume;
@@ -31,6 +33,10 @@ pub struct InspectArgs {
     /// Byte offset of the file system in the target, e.g. 1M
     #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_size)]
     pub offset: Option<u64>,
+
+    /// Device or image with the log, if that is on another device (hybridfs)
+    #[arg(short, long, value_name = "DEVICE")]
+    pub journal: Option<PathBuf>,
 }
 
 /// Runs the command and returns the exit code.
@@ -39,8 +45,9 @@ pub fn run(arguments: &InspectArgs) -> u8 {
     let volumes = target::volumes_of(&arguments.target, &options);
     output::warn(&volumes);
     let (mut all, mut code) = (Vec::new(), exit::CLEAN);
+    let external = external_journal(arguments.journal.as_deref(), None);
     for volume in &volumes {
-        match described(volume) {
+        match described(volume, &external) {
             Ok(described) => all.push(described),
             Err(why) => {
                 eprintln!("fsmend: {}: {why}.", printable(&volume.target));
@@ -88,9 +95,15 @@ impl Described {
     }
 }
 
-fn described(volume: &Volume) -> Result<Described, String> {
-    let device: Arc<dyn Device> = volume.device.clone().map_err(|refusal| refusal.to_string())?;
-    let description = target::FAMILIES.of(&*device).describe(&device, machine::time())?;
+fn described(
+    volume: &Volume,
+    external: &Result<Option<Arc<dyn Device>>, Refusal>,
+) -> Result<Described, String> {
+    let said = |refusal: Refusal| refusal.to_string();
+    let device: Arc<dyn Device> = volume.device.clone().map_err(said)?;
+    let family = target::FAMILIES.of(&*device);
+    let device = family.with_external(&device, external.clone().map_err(said)?.as_ref()).map_err(said)?;
+    let description = family.describe(&device, machine::time())?;
     Ok(Described { target: volume.target.clone(), partition: volume.partition, description })
 }
 

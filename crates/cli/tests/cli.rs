@@ -57,7 +57,7 @@ impl Drop for Scratch {
 
 #[test]
 fn usage_errors_exit_16() {
-    let wrong: [&[&str]; 18] = [
+    let wrong: [&[&str]; 17] = [
         &[],
         &["frobnicate"],
         &["check"],
@@ -73,7 +73,6 @@ fn usage_errors_exit_16() {
         &["check", "-b", "32768", "-B", "3000", "x"],
         &["check", "--partition", "1", "--offset", "1M", "x"],
         &["check", "--online", "--trace", "t.json", "/"],
-        &["check", "--online", "--journal", "j", "/"],
         &["check", "--online", "--background", "/"],
         &["explain"],
     ];

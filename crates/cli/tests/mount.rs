@@ -628,3 +628,39 @@ fn a_days_work_on_ext4() {
 fn a_days_work_on_hybridfs() {
     session("hybridfs");
 }
+
+#[test]
+fn a_hybridfs_with_its_log_on_another_device_is_inspected_and_checked_while_it_goes_on() {
+    if !may_mount("a_hybridfs_with_its_log_on_another_device_is_inspected_and_checked_while_it_goes_on") {
+        return;
+    }
+    let folder = Folder::new("log-elsewhere");
+    let (image, log, mnt) = (folder.at("image"), folder.at("log"), folder.at("mnt"));
+    fs::File::create(&log).unwrap().set_len(24 << 20).unwrap();
+    let made = fsmend(&["mkfs", "-t", "hybridfs", "-E", &format!("log-device={log}"), &image, "64M"]);
+    assert_eq!(made.status.code(), Some(0), "{}", said(&made.stderr));
+    let running = Running::start(&["-o", &format!("log={log}"), &image, &mnt]);
+    fs::write(Path::new(&mnt).join("file"), vec![7; 5000]).unwrap();
+    for target in [&mnt, &image] {
+        let checked = fsmend(&["check", "--online", "-j", &log, target]);
+        let told = said(&checked.stdout);
+        assert_eq!(checked.status.code(), Some(0), "{told}{}", said(&checked.stderr));
+        assert!(told.contains("a state that the mount kept whole") && told.contains("2 inodes"), "{told}");
+        let without = fsmend(&["check", "--online", target]);
+        assert_eq!(without.status.code(), Some(8));
+        assert!(said(&without.stderr).contains("log is on another device"), "{}", said(&without.stderr));
+    }
+    unmount(&mnt).unwrap();
+    assert_eq!(running.code(), Some(0));
+    let told = fsmend(&["inspect", "-j", &log, &image]);
+    assert!(said(&told.stdout).contains("inodes used: 2"), "{}{}", said(&told.stdout), said(&told.stderr));
+    assert_eq!(fsmend(&["inspect", &image]).status.code(), Some(8));
+    let other = folder.at("other");
+    fs::File::create(&other).unwrap().set_len(24 << 20).unwrap();
+    let wrong = fsmend(&["check", "-j", &other, &image]);
+    assert_eq!(wrong.status.code(), Some(8));
+    assert!(said(&wrong.stderr).contains("-j gives the device with its log"), "{}", said(&wrong.stderr));
+    // The journal of what the kernel has mounted is not ours to name.
+    let refused = fsmend(&["check", "--online", "-j", &log, "/"]);
+    assert!(said(&refused.stderr).contains("-j is for mounts of fsmend"), "{}", said(&refused.stderr));
+}

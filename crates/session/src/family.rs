@@ -55,6 +55,16 @@ pub trait Family: Sync {
         Err(format!("{} is not described", self.title()))
     }
 
+    /// The file system on `device` with the part of it that is on `external`, for families that divide theirs.
+    fn with_external(
+        &self,
+        device: &Arc<dyn Device>,
+        external: Option<&Arc<dyn Device>>,
+    ) -> Result<Arc<dyn Device>, Refusal> {
+        let _ = external;
+        Ok(Arc::clone(device))
+    }
+
     /// The label of what `device` holds, where it is easily read.
     fn label(&self, device: &dyn Device) -> Option<String> {
         let _ = device;

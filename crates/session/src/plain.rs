@@ -73,7 +73,7 @@ pub trait Plain: Sync {
         Vec::new()
     }
 
-    /// The file system on `device` with the part of it that is on `external`.
+    /// [`Family::with_external`].
     fn whole(
         device: &Arc<dyn Device>,
         external: Option<&Arc<dyn Device>>,
@@ -121,6 +121,14 @@ impl<P: Plain> Family for P {
     fn describe(&self, device: &Arc<dyn Device>, _now: Time) -> Result<Description, String> {
         let described = P::describe(&**device).ok_or_else(|| format!("{} is not described", P::TITLE))?;
         described.map(Description::of_values).map_err(|refusal| refusal.to_string())
+    }
+
+    fn with_external(
+        &self,
+        device: &Arc<dyn Device>,
+        external: Option<&Arc<dyn Device>>,
+    ) -> Result<Arc<dyn Device>, Refusal> {
+        P::whole(device, external)
     }
 
     fn driver(&self) -> Option<&'static dyn Driver> {

@@ -265,6 +265,17 @@ const DAMAGES: &[Damage] = &[
         let place = node(image.records(&image.map(image.lookup(PIECES))), 1, 0);
         image.at(place)[HEADER_LEN + 70] ^= 1;
     }),
+    // Where an older version is left, nothing is lost.
+    damage(&rows::MAP_NODE, Cost::Nothing, |image| {
+        let place = node(image.records(&image.map(image.lookup(PIECES))), 1, 0);
+        keep_older_object(image, place);
+        image.at(place)[HEADER_LEN + 70] ^= 1;
+    }),
+    damage(&rows::DIRECTORY_BLOCK, Cost::Nothing, |image| {
+        let place = large_leaf(image, 3);
+        keep_older_object(image, place);
+        image.at(place).fill(0);
+    }),
     damage(&rows::MAP_SUM, Cost::Nothing, |image| {
         let inode = image.lookup(MIDDLE);
         image.change_inode(inode, |inode| put(inode, |record| record.aux += 1));
@@ -422,6 +433,18 @@ fn keep_older(image: &mut Image, inode: u32) {
     image.at(Place { address: end, len: 4 }).copy_from_slice(&bytes);
 }
 
+/// Leaves an older version of an object in a free place.
+fn keep_older_object(image: &mut Image, place: Place) {
+    use fsmend_hybridfs_format::{Header, seal};
+    let (uuid, object) = (image.sb.uuid, image.at(place).to_vec());
+    let older = Place { address: image.sb.log().end - 8, len: place.len };
+    let header = Header::parse(&object, &uuid).unwrap();
+    let copy = image.at(older);
+    copy.copy_from_slice(&object);
+    Header { address: older.address, birth: header.birth - 1, ..header }.store(copy, &uuid);
+    seal(copy, &uuid);
+}
+
 /// Puts a node above the bitmaps.
 fn tall_bfile(image: &mut Image, change: impl FnOnce(&mut Vec<Record>)) {
     use fsmend_hybridfs_format::{Header, Kind, Map, OWNER_BFILE, Row, plain_crc, seal, store_node};
@@ -519,6 +542,25 @@ fn judge(damage: &Damage, sound: &Image) {
             .map(|(path, _)| path)
             .collect();
         assert!(lost.is_empty(), "contents of {lost:?} are lost: {:#?}", told(&repair.found));
+    }
+}
+
+#[test]
+fn attributes_come_back_from_an_older_version_or_are_lost_and_that_is_told() {
+    let name = "inline/deep/user.much";
+    for is_kept in [true, false] {
+        let mut image = image();
+        let inode = image.lookup(name);
+        let place = Record::parse(image.inode(inode).attribute_room()).place;
+        if is_kept {
+            keep_older_object(&mut image, place);
+        }
+        image.at(place)[HEADER_LEN + 30] ^= 1;
+        let (repair, repaired) = mended(&image.bytes);
+        assert!(repair.found.findings.has(&rows::ATTRIBUTES), "{:#?}", told(&repair.found));
+        let after = Image::of(repaired);
+        let slots = after.inode(after.lookup(name)).attribute_slots;
+        assert_eq!(slots != 0, is_kept, "{slots} slots");
     }
 }
 

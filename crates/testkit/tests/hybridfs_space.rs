@@ -127,6 +127,18 @@ fn at_every_fill_everything_can_be_removed() {
     assert!(full, "it never became full");
 }
 
+#[test]
+fn inodes_that_the_log_has_no_room_for_are_not_shown_as_in_use() {
+    let shape = Options { log_bytes: Some(480 * 4096), inodes: Some(500_000), ..small() };
+    for files in [0, 5, 60] {
+        let mut fs = mounted(&made(&shape, 3 << 20));
+        let in_use = 1 + fill(&mut fs, files).len() as u64;
+        let space = fs.statfs().unwrap();
+        assert_eq!(space.inodes - space.inodes_free, in_use);
+        assert!(space.inodes < 50_000, "{} inodes", space.inodes);
+    }
+}
+
 /// Every second block of a file, so that each is an extent of its own.
 fn pieces(fs: &mut Hybrid, name: &str, pieces: u64) -> InodeNo {
     let root = fs.root();

@@ -14,7 +14,7 @@ use fsmend_engine::checker::{Checkable, Checker, Family as _, InodeSummary, read
 use fsmend_engine::options::{RepairOptions, RepairPolicy};
 use fsmend_engine::repair::Whole;
 use fsmend_engine::report::Repair;
-use fsmend_engine::{Budget, Findings, Progress};
+use fsmend_engine::{Action, Budget, Findings, Progress};
 use fsmend_hybridfs_check::{Hybrid as Family, rows};
 use fsmend_hybridfs_format::{Format, INODE_LEN, Place, RECORD_LEN, Record};
 use fsmend_testkit::crash::Case;
@@ -64,6 +64,27 @@ fn an_inode_that_cannot_be_read_costs_no_other() {
     {
         assert!(after.get(path) == Some(node), "{path}");
     }
+}
+
+/// What the repair of an image does to the file with this path.
+fn actions_for(image: &Image, path: &str) -> Vec<Action> {
+    let device = Arc::new(MemoryDevice::new("image", image.bytes.clone())) as Arc<dyn Device>;
+    let mut repair = plan_on(Arc::clone(&device));
+    let inode = image.lookup(path);
+    let files = Checker(Family).files(&device, &mut repair, &options(manner(2)));
+    files.into_iter().find(|file| file.inode.0 == inode).map(|file| file.actions).unwrap_or_default()
+}
+
+#[test]
+fn contents_that_are_written_anew_are_no_copies() {
+    let mut rotten = image();
+    let inode = rotten.inode(rotten.lookup(FILE_2000));
+    rotten.at(Record::parse(inode.room()).place)[100] ^= 1;
+    assert_eq!(actions_for(&rotten, FILE_2000), [Action::Corrected]);
+    let mut shared = image();
+    share(&mut shared);
+    let actions = actions_for(&shared, "inline/file-70000");
+    assert!(matches!(actions[..], [Action::Copied(_)]), "{actions:?}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ pub struct OnlineArgs {
     /// Check mounted file systems: TARGET is a mount point or its device. The check uses a consistent view (an LVM
     /// snapshot, a reflink copy of an image, or a short freeze)
     // While it is frozen all writers wait for the check: it must not run at a lower priority than they do.
-    #[arg(long, conflicts_with_all = ["background", "read_limit", "estimate", "trace", "journal"])]
+    #[arg(long, conflicts_with_all = ["background", "read_limit", "estimate", "trace"])]
     pub online: bool,
 
     /// All mounted ext2, ext3 and ext4 file systems

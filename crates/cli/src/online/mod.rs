@@ -80,6 +80,13 @@ fn check_target(
     if let Some(outcome) = pinned::check(arguments, path, options, cancel) {
         return vec![outcome];
     }
+    if arguments.common.journal.is_some() {
+        return refused(Refusal {
+            code: "journal-device",
+            message: "With --online, -j is for mounts of fsmend whose log is on another device".to_owned(),
+            hint: "Leave it out: the kernel knows the journal of what it has mounted".to_owned(),
+        });
+    }
     match find(path) {
         Err(refusal) => refused(refusal),
         Ok(Some(found)) if !found.read_only => vec![check_mounted(arguments, path, &found, options, cancel)],

@@ -12,6 +12,7 @@ use fsmend_engine::report::CheckReport;
 use fsmend_engine::{Findings, Progress, Refusal, Refused};
 use fsmend_session::live::Pins;
 
+use crate::check::external_journal;
 use crate::check_args::CheckArgs;
 use crate::online::view::{Online, View};
 use crate::outcome::{self, Answer, Checked, Outcome};
@@ -67,12 +68,18 @@ pub fn check(
     let opened = fsmend_device::open(&served.source, &arguments.open_options(), &target::FAMILIES).ok()?;
     let mut targets = opened.targets;
     let device = targets.pop().filter(|_| targets.is_empty())?.device;
-    let pins = target::FAMILIES.recognise(&*device)?.pins()?;
+    let family = target::FAMILIES.recognise(&*device)?;
+    let pins = family.pins()?;
+    let external = external_journal(arguments.common.journal.as_deref(), None);
+    let device = external.and_then(|external| family.with_external(&device, external.as_ref()));
     let started = Instant::now();
     let progress = [Progress::new()];
     let mut seen = None;
     Ticker::new(arguments.common.progress).run_beside(&progress, || {
-        seen = Some(see((&served, pins), &device, options, &progress[0], cancel));
+        seen = Some(match &device {
+            Ok(device) => see((&served, pins), device, options, &progress[0], cancel),
+            Err(refusal) => (Err(plain(refusal.clone())), SystemTime::now()),
+        });
     });
     let (result, at) = seen.unwrap_or_else(|| (Err(plain(outcome::cancelled())), SystemTime::now()));
     let (result, found_before) = match result {

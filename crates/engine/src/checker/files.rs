@@ -21,6 +21,7 @@ struct Known {
     path: Option<String>,
     former_names: Vec<FormerName>,
     losses: Vec<&'static Row>,
+    rows: Vec<&'static Row>,
 }
 
 /// Directory entries that are compared, of all directories together.
@@ -44,6 +45,9 @@ impl<F: Family> Checker<F> {
             }
             if known.former_names.is_empty() {
                 known.former_names = problem.former_names();
+            }
+            if !known.rows.contains(&problem.row) {
+                known.rows.push(problem.row);
             }
             if problem.row.loses && !known.losses.contains(&problem.row) {
                 known.losses.push(problem.row);
@@ -155,7 +159,7 @@ fn file<V: Checkable>(
     old: &V,
     new: &V,
     inode: InodeNo,
-    Known { path, former_names, losses }: Known,
+    Known { path, former_names, losses, rows }: Known,
     (recovered, names): (Option<&String>, Vec<Action>),
 ) -> FileChange {
     let (before, after) = (read_record(old, inode), read_record(new, inode));
@@ -180,8 +184,9 @@ fn file<V: Checkable>(
         }
         if new_count < count {
             actions.push(Action::Unmapped(count - new_count));
-        } else if new_units != old_units && new_count == count {
-            actions.push(Action::Copied(count_of_new(&old_units, &new_units)));
+        } else if new_units != old_units && is_copied(new, &rows, new_count - count) {
+            // The map may have grown.
+            actions.push(Action::Copied(count_of_new(&old_units, &new_units).min(count)));
         }
         let name = recovered.filter(|name| path.as_ref() != Some(*name));
         actions.extend(name.map(|name| Action::MovedToLostFound(name.clone())));
@@ -203,6 +208,15 @@ fn file<V: Checkable>(
     };
     let kind = kind.or(new_kind).unwrap_or(Kind::Unused);
     FileChange { inode, path, former_names, kind, state, size: old_size, actions, losses }
+}
+
+/// Whether blocks of a file with these problems that lie elsewhere afterwards, and `more` besides, are copies, not just written anew.
+fn is_copied<V: Checkable>(volume: &V, rows: &[&'static Row], more: u64) -> bool {
+    if !volume.moves_what_it_writes() {
+        return more == 0;
+    }
+    let contested = volume.contest_rows();
+    rows.iter().any(|row| *row == contested.multiply_claimed || *row == contested.shares)
 }
 
 /// Runs in ascending order, neighbours as one.

@@ -240,6 +240,11 @@ pub trait Checkable: LinkRules + AllocationMaps + TreeRows + Directories {
     /// The rows of what copies of such units lose.
     fn copy_rows(&self) -> CopyRows;
 
+    /// Whether whatever a repair writes of a file gets a new place, as in a log: that its blocks lie elsewhere is nothing to tell then.
+    fn moves_what_it_writes(&self) -> bool {
+        false
+    }
+
     /// The inodes whose maps are given up, since too many share them: neither the fast path clears their records nor does the full check walk their maps. `None` for formats
     /// whose records hold whole maps.
     fn shared_maps(&self) -> Option<&SharedMapInodes> {

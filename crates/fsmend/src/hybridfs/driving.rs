@@ -164,18 +164,19 @@ fn take_word(options: &mut Options, word: &str) -> Option<()> {
 /// What was made, as the driver sees it.
 fn summary(options: &Options, device: Arc<dyn WritableDevice>) -> Result<String, String> {
     let len = device.len();
+    let inodes = superblock::find(&*device)?.1.inodes.saturating_sub(2);
     let mut fs = Hybrid::mount(device, MountOptions::read_only(options.now))
         .map_err(|error| format!("it cannot be read again: {error}"))?;
     let space = fs.statfs().map_err(|error| error.to_string())?;
     let bytes = |blocks: u64| numbers::bytes(blocks.saturating_mul(space.block_size.into()));
     Ok(format!(
-        "hybridfs, {}.\nBlocks of {} in fragments of {}, {} for small files and metadata, {} for larger files, {} inodes.",
+        "hybridfs, {}.\nBlocks of {} in fragments of {}, {} for small files and metadata, {} for larger files, at most {} inodes.",
         numbers::bytes(len),
         numbers::bytes(options.block_size.into()),
         numbers::bytes(options.fragment_size.into()),
         bytes(space.metadata_blocks),
         bytes(space.blocks),
-        numbers::thousands(space.inodes),
+        numbers::thousands(inodes),
     ))
 }
 

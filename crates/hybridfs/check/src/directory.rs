@@ -2,7 +2,6 @@
 //! Directories: entries in the order of their keys, which are hashes of the names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use fsmend_base::{InodeNo, width};
@@ -17,7 +16,8 @@ use fsmend_hybridfs_format::{
     name_key, parse_entries, visit_entries,
 };
 
-use crate::inode::{IN_USE, KNOWN, block_of, block_with, judge, kind_of, number_of};
+use crate::facts::{IN_USE, KNOWN};
+use crate::inode::{block_of, block_with, judge, kind_of, number_of};
 use crate::map::{Flaw, Leaves, Owner, walk};
 use crate::salvage::{entries_in, is_hash_of};
 use crate::{HybridFs, rows};
@@ -131,9 +131,13 @@ fn record(fs: &HybridFs<'_>, directory: InodeNo) -> Option<Inode> {
 /// Whether an inode has this generation, if it was judged. An inode that is not in use is left to those who know kinds: what is said of a record that can be read must not change
 /// with its judgement.
 fn knows_generation(fs: &HybridFs<'_>, inode: InodeNo, expected: u32) -> Option<bool> {
-    let Some((generation, marks)) = fs.state.facts(inode.0) else { return Some(false) };
-    let marks = marks.load(Acquire);
-    (marks & KNOWN != 0).then(|| marks & IN_USE == 0 || generation.load(Relaxed) == expected)
+    fs.state.facts(inode.0).map_or(Some(false), |facts| bears_out(facts, expected))
+}
+
+/// The same by what is known of the inode.
+#[inline]
+fn bears_out((generation, marks): (u32, u8), expected: u32) -> Option<bool> {
+    (marks & KNOWN != 0).then_some(marks & IN_USE == 0 || generation == expected)
 }
 
 /// The same, before that by its record.
@@ -205,6 +209,7 @@ pub(crate) fn summarize(fs: &HybridFs<'_>, record: &[u8], summary: &mut Director
         summary,
         unproven: Vec::new(),
         is_contradicted: false,
+        near: (u64::MAX, None),
     };
     // The parent, and its generation.
     let (parent, generation) = (InodeNo(width::low_u32(inode.used())), width::low_u32(inode.used() >> 32));
@@ -239,6 +244,8 @@ struct Plain<'a> {
     summary: &'a mut DirectorySummary,
     unproven: Vec<Unproven>,
     is_contradicted: bool,
+    /// The block of the last target, and its place in the list.
+    near: (u64, Option<usize>),
 }
 
 impl Plain<'_> {
@@ -300,8 +307,16 @@ impl Plain<'_> {
     }
 
     /// Compares the generation of a target, or puts that off.
+    #[inline]
     fn prove(&mut self, target: InodeNo, generation: u32) {
-        match knows_generation(self.fs, target, generation) {
+        let state = &self.fs.state;
+        let (number, at) = state.split(target.0);
+        // Most targets are neighbours.
+        if number != self.near.0 {
+            self.near = (number, state.block(number).map(|(place, _)| place));
+        }
+        let facts = self.near.1.and_then(|place| state.facts.get(state.facts_place(place, at)));
+        match facts.map_or(Some(false), |facts| bears_out(facts, generation)) {
             Some(is_right) => self.is_contradicted |= !is_right,
             None => self.unproven.push(Unproven { directory: self.directory, target, generation }),
         }

@@ -12,7 +12,7 @@ use fsmend_engine::inodes::Kind;
 use fsmend_hybridfs_format::{Format, InodeView, RECORD_LEN, Record, SLOT_ATTRIBUTES, parse_attributes};
 
 use crate::HybridFs;
-use crate::inode::{SLOTS_MAX, block_with, goes_with, kind_of, note_in_use, note_unused};
+use crate::inode::{SLOTS_MAX, block_with, goes_with, kind_of, marks_of};
 use crate::log::{Fault, is_data};
 
 /// Blocks of a file are counted below this.
@@ -44,7 +44,7 @@ pub(crate) fn look(
 ) -> Verdict {
     let (block, at) = fs.state.split(number.0);
     let Some((place, block)) = fs.state.block(block) else { return Verdict::Unusual };
-    let Some(facts) = fs.state.facts_at(place, at) else { return Verdict::Unusual };
+    let known_at = fs.state.facts_place(place, at);
     (summary.kind, summary.links, summary.contents) = (None, 0, None);
     summary.has_unread_blocks = false;
     summary.units.clear();
@@ -53,7 +53,7 @@ pub(crate) fn look(
             return Verdict::Unusual;
         }
         fs.state.bear_out(place);
-        note_unused(facts);
+        fs.state.facts.note(known_at, 0, 0);
         return Verdict::Clean;
     }
     let Ok(inode) = InodeView::parse(bytes, u64::from(number.0), fs.state.seed) else {
@@ -84,7 +84,7 @@ pub(crate) fn look(
         fs.state.bear_out(place);
         summary.kind = Some(kind);
         summary.links = u16::try_from(inode.links()).unwrap_or(u16::MAX);
-        note_in_use(facts, inode.generation(), inode.links(), Some(kind));
+        fs.state.facts.note(known_at, inode.generation(), marks_of(inode.links(), Some(kind)));
     }
     verdict
 }

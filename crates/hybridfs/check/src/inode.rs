@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The judgement of an inode: what is wrong with it, and what it will be.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
-use std::sync::atomic::{AtomicU8, AtomicU32};
-
 use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::checker::InodeSummary;
 use fsmend_engine::inodes::Kind;
@@ -13,20 +10,13 @@ use fsmend_hybridfs_format::{
     parse_attributes, plain_crc,
 };
 
+use crate::facts::{DIRECTORY, IN_USE, ORPHAN};
 use crate::log::{Expected, Log, is_data};
 use crate::map::{Flaw, Leaves, Owner, Walked, walk};
 use crate::opening::InodeBlock;
 use crate::salvage::Relics;
 use crate::{HybridFs, directory, rows};
 
-/// A mark: the inode has no links, and is removed at the next mount.
-pub(crate) const ORPHAN: u8 = 1;
-/// A mark: it is a directory.
-pub(crate) const DIRECTORY: u8 = 2;
-/// A mark: the inode was judged.
-pub(crate) const KNOWN: u8 = 4;
-/// A mark: it is in use.
-pub(crate) const IN_USE: u8 = 8;
 /// Links of a directory without directories in it: its name, and `.`.
 const EMPTY_LINKS: u32 = 2;
 /// Slots of attributes in an inode at most.
@@ -55,31 +45,21 @@ pub(crate) struct Judged {
 impl Judged {
     /// Notes what others ask about the inode.
     pub fn leave_facts(&self, fs: &HybridFs<'_>, inode: InodeNo) {
-        let Some(facts) = fs.state.facts(inode.0) else { return };
+        let Some(at) = fs.state.place_of(inode.0) else { return };
         match &self.inode {
-            Some(inode) => note_in_use(facts, inode.generation, inode.links, kind_of(inode.mode)),
-            None => note_unused(facts),
+            Some(inode) => {
+                fs.state.facts.note(at, inode.generation, marks_of(inode.links, kind_of(inode.mode)));
+            }
+            None => fs.state.facts.note(at, 0, 0),
         }
     }
 }
 
-/// Notes what others ask about an inode that is in use.
-pub(crate) fn note_in_use(
-    (generation, marks): (&AtomicU32, &AtomicU8),
-    stored: u32,
-    links: u32,
-    kind: Option<Kind>,
-) {
+/// The marks of an inode that is in use.
+pub(crate) fn marks_of(links: u32, kind: Option<Kind>) -> u8 {
     let is_orphan = if links == 0 { ORPHAN } else { 0 };
     let is_directory = if kind == Some(Kind::Directory) { DIRECTORY } else { 0 };
-    generation.store(stored, Relaxed);
-    marks.store(KNOWN | IN_USE | is_orphan | is_directory, Release);
-}
-
-/// Notes the same of one that is not.
-pub(crate) fn note_unused((generation, marks): (&AtomicU32, &AtomicU8)) {
-    generation.store(0, Relaxed);
-    marks.store(KNOWN, Release);
+    IN_USE | is_orphan | is_directory
 }
 
 /// The kind that a mode says.

@@ -3,7 +3,7 @@
 //!
 //! - [`superblock`], `opening`: superblocks, anchors, the segment that counts, IFILE and BFILE; `log`, `map`: objects that prove themselves, and maps of them
 //! - `salvage`: what a sweep of the log finds when something is lost
-//! - `inode`, `directory`: inodes and what they lead to; `fast`: the fast path of inodes
+//! - `inode`, `directory`: inodes and what they lead to; `fast`: the fast path of inodes; `facts`: what is known of each of them
 //! - `allocation`: bitmaps and totals; [`layout`]: what lies where, for maps
 //! - `repair`, `write`, `segment`: the state as it should be, written as one new segment beside the old one; then anchors that lead to it
 //! - [`view`]: a state that a mount keeps while it goes on
@@ -21,6 +21,7 @@
 mod allocation;
 pub mod describe;
 mod directory;
+mod facts;
 mod fast;
 mod inode;
 pub mod layout;
@@ -35,7 +36,6 @@ pub mod superblock;
 pub mod view;
 mod write;
 
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use fsmend_base::{InodeNo, width};
@@ -147,12 +147,19 @@ impl HybridFs<'_> {
         fsmend_engine::checker::read_record(self, inode)
     }
 
+    /// What [`Checkable::scanned_in`] says of all chunks together.
+    fn scanned(&self) -> u64 {
+        let blocks_in_chunk = u64::from(self.inodes_per_chunk() / self.sb().inodes_per_block()).max(1);
+        let chunk_of = |block: &opening::InodeBlock| block.record.key / blocks_in_chunk;
+        let chunks = self.state.blocks.chunk_by(|one, next| chunk_of(one) == chunk_of(next));
+        let lasts = chunks.filter_map(|blocks| blocks.last());
+        lasts.map(|last| u64::from(self.scanned_in(width::low_u32(chunk_of(last))))).sum()
+    }
+
     /// Orphans, and directories among them.
     fn orphans(&self) -> (u64, u64) {
-        let marks = self.state.marks.iter().map(|mark| mark.load(Relaxed));
-        marks.fold((0, 0), |(all, directories), mark| {
-            let is_orphan = mark & inode::ORPHAN != 0;
-            (all + u64::from(is_orphan), directories + u64::from(is_orphan && mark & inode::DIRECTORY != 0))
+        self.state.facts.orphans().fold((0, 0), |(all, directories), mark| {
+            (all + 1, directories + u64::from(mark & facts::DIRECTORY != 0))
         })
     }
 }
@@ -205,7 +212,8 @@ impl Checkable for HybridFs<'_> {
             uuid: dashed.join("-"),
             block_size: sb.fragment_size.into(),
             blocks_total: sb.fragments,
-            files_total: sb.inodes,
+            // Numbers 0 and 1 are no inodes.
+            files_total: sb.inodes.saturating_sub(2),
             journal: if self.state.is_clean { JournalUse::Clean } else { JournalUse::Replayed },
             superblock: self.state.used_place / u64::from(sb.fragment_size),
             superblock_is_backup: self.state.used_place != fsmend_hybridfs_format::SUPERBLOCK_OFFSET,
@@ -217,7 +225,7 @@ impl Checkable for HybridFs<'_> {
         let units = self.sb().fragments;
         let inodes = self.state.blocks.len() as u64 * u64::from(self.sb().inodes_per_block());
         let chunks = self.inodes_count().div_ceil(self.inodes_per_chunk());
-        let scanned: u64 = (0..chunks).map(|chunk| u64::from(self.scanned_in(chunk))).sum();
+        let scanned = *self.state.scanned.get_or_init(|| self.scanned());
         let totals = &self.state.last.totals;
         Expected {
             units,
@@ -339,6 +347,10 @@ impl Checkable for HybridFs<'_> {
 
     fn copy_rows(&self) -> CopyRows {
         CopyRows { no_room: &rows::NO_ROOM, unreadable: &rows::COPY_UNREADABLE }
+    }
+
+    fn moves_what_it_writes(&self) -> bool {
+        true
     }
 
     fn shared_maps(&self) -> Option<&SharedMapInodes> {

@@ -4,11 +4,13 @@
 use fsmend_base::width;
 use fsmend_device::Device;
 use fsmend_hybridfs_format::{
-    Header, Kind, Parsed, Place, Run, Stream, Summary, Superblock, Wrong, plain_crc,
+    Header, Kind, Parsed, Place, Row, Run, Stream, Summary, Superblock, Wrong, plain_crc,
 };
 
 /// A block of the log with its address.
 pub(crate) type Block<'b> = (u64, &'b [u8]);
+/// Objects of a segment that are read together at most.
+const OBJECTS: usize = 16;
 /// Bytes that a scan of the log reads at a time.
 const SCAN: u64 = 1 << 20;
 
@@ -200,9 +202,32 @@ impl<'d> Log<'d> {
 
     /// Whether every object of the body is what was written.
     pub fn is_whole(&self, segment: &Segment) -> bool {
-        segment.stream.rows.iter().all(|row| {
-            let place = Place { address: row.address, len: row.len };
-            self.object(place).is_ok_and(|bytes| plain_crc(&bytes) == row.crc)
+        let mut bytes = Vec::new();
+        let rows = &segment.stream.rows;
+        // Objects that follow one another are read together.
+        rows.chunk_by(|one, next| one.address.checked_add(one.len.into()) == Some(next.address))
+            .all(|rows| rows.chunks(OBJECTS).all(|rows| self.are_whole(rows, &mut bytes)))
+    }
+
+    /// Whether objects that follow one another are what was written.
+    fn are_whole(&self, rows: &[Row], bytes: &mut Vec<u8>) -> bool {
+        let places = rows.iter().map(|row| Place { address: row.address, len: row.len });
+        let len: u64 = rows.iter().map(|row| u64::from(row.len)).sum();
+        let Some(first) = rows.first().filter(|_| places.clone().all(|place| self.has(place))) else {
+            return rows.is_empty();
+        };
+        let fragment = self.sb.fragment_size as usize;
+        bytes.resize(width::index(len) * fragment, 0);
+        if self.device.read_at(self.offset(first.address), bytes).is_err() {
+            return false;
+        }
+        let mut rest = bytes.as_slice();
+        rows.iter().all(|row| {
+            let Some((object, behind)) = rest.split_at_checked(usize::from(row.len) * fragment) else {
+                return false;
+            };
+            rest = behind;
+            plain_crc(object) == row.crc
         })
     }
 

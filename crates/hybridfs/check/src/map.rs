@@ -46,33 +46,58 @@ pub(crate) struct Walked {
 
 /// Walks a map from its roots on.
 pub(crate) fn walk(log: &Log<'_>, of: Owner, map: &Map) -> Walked {
-    let mut walked = Walked::default();
-    level(log, of, (&map.records, map.height), u64::MAX, &mut walked);
-    walked
+    let mut leaves = Vec::new();
+    let walked = visit(log, of, map, &mut |record, end| leaves.push((record, end)));
+    Walked { leaves, ..walked }
 }
 
-fn level(log: &Log<'_>, of: Owner, (records, height): (&[Record], u8), end: u64, walked: &mut Walked) {
-    for (at, record) in records.iter().enumerate() {
-        let end = records.get(at + 1).map_or(end, |next| next.key);
-        if height == 0 {
-            walked.leaves.push((*record, end));
-            continue;
-        }
-        match node(log, of, (record, height), end) {
-            Ok(below) => {
-                walked.nodes.push(record.place);
-                let observed = sum(of.leaves, height, &below);
-                if observed != record.aux {
-                    walked.flaws.push(Flaw::Sum { place: record.place, stored: record.aux, observed });
-                }
-                level(log, of, (&below, height - 1), end, walked);
+/// The same, but leaves are shown to `leaf`, not kept.
+pub(crate) fn visit(log: &Log<'_>, of: Owner, map: &Map, leaf: &mut dyn FnMut(Record, u64)) -> Walked {
+    let mut walk = Walk { log, of, leaf, walked: Walked::default(), buffer: Vec::new() };
+    walk.level((&map.records, map.height), u64::MAX);
+    walk.walked
+}
+
+/// A walk that is under way.
+struct Walk<'a> {
+    log: &'a Log<'a>,
+    of: Owner,
+    leaf: &'a mut dyn FnMut(Record, u64),
+    walked: Walked,
+    buffer: Vec<u8>,
+}
+
+impl Walk<'_> {
+    fn level(&mut self, (records, height): (&[Record], u8), end: u64) {
+        for (at, record) in records.iter().enumerate() {
+            let end = records.get(at + 1).map_or(end, |next| next.key);
+            if height == 0 {
+                (self.leaf)(*record, end);
+                continue;
             }
-            Err(fault) => walked.flaws.push(Flaw::Node { record: *record, end, fault }),
+            match node(self.log, self.of, (record, height), end, &mut self.buffer) {
+                Ok(below) => {
+                    self.walked.nodes.push(record.place);
+                    let (place, stored) = (record.place, record.aux);
+                    let observed = sum(self.of.leaves, height, &below);
+                    if observed != stored {
+                        self.walked.flaws.push(Flaw::Sum { place, stored, observed });
+                    }
+                    self.level((&below, height - 1), end);
+                }
+                Err(fault) => self.walked.flaws.push(Flaw::Node { record: *record, end, fault }),
+            }
         }
     }
 }
 
-fn node(log: &Log<'_>, of: Owner, (record, height): (&Record, u8), end: u64) -> Result<Vec<Record>, Fault> {
+fn node(
+    log: &Log<'_>,
+    of: Owner,
+    (record, height): (&Record, u8),
+    end: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<Vec<Record>, Fault> {
     let expected = Expected {
         kind: Kind::Node,
         level: height,
@@ -81,8 +106,8 @@ fn node(log: &Log<'_>, of: Owner, (record, height): (&Record, u8), end: u64) -> 
         key: record.key,
         birth: record.birth,
     };
-    let (header, bytes) = log.headed(record.place, &expected)?;
-    let records = parse_node(&bytes, header.count).map_err(Fault::Wrong)?;
+    let (header, bytes) = log.headed_at(record.place, &expected, buffer)?;
+    let records = parse_node(bytes, header.count).map_err(Fault::Wrong)?;
     let is_first = records.first().is_some_and(|first| first.key == record.key);
     let is_last = records.last().is_some_and(|last| last.key < end);
     if is_first && is_last { Ok(records) } else { Err(Fault::Other) }

@@ -2,7 +2,7 @@
 //! Opening: which segment counts, and what its roots lead to. All that is read here is what no inode owns.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fsmend_base::{BlockNo, InodeNo, width};
@@ -16,8 +16,9 @@ use fsmend_hybridfs_format::{
 
 use crate::allocation::Area;
 use crate::directory::Unproven;
+use crate::facts::Facts;
 use crate::log::{Expected, Log, Segment, run_of};
-use crate::map::{Flaw, Leaves, Owner, Walked, walk};
+use crate::map::{Flaw, Leaves, Owner, Walked, visit, walk};
 use crate::salvage::Relics;
 use crate::{rows, superblock};
 
@@ -71,11 +72,11 @@ pub struct State {
     trust: Trust,
     /// Blocks of inodes in which the scan has found what should be there.
     borne_out: Vec<AtomicBool>,
-    /// Generations of the inodes of all blocks.
-    pub(crate) generations: Vec<AtomicU32>,
-    /// What else is known of them ([`crate::inode::ORPHAN`]).
-    pub(crate) marks: Vec<AtomicU8>,
+    /// What is known of the inodes of all blocks.
+    pub(crate) facts: Facts,
     relics: OnceLock<Relics>,
+    /// Inodes in all blocks, with those between them.
+    pub(crate) scanned: OnceLock<u64>,
     /// Inodes whose maps are given up.
     pub(crate) shared_maps: SharedMapInodes,
     /// Something lies in the place of the next summary.
@@ -111,16 +112,19 @@ impl State {
     }
 
     /// The generation of an inode, and its marks.
-    pub(crate) fn facts(&self, inode: u32) -> Option<(&AtomicU32, &AtomicU8)> {
+    pub(crate) fn facts(&self, inode: u32) -> Option<(u32, u8)> {
+        self.facts.get(self.place_of(inode)?)
+    }
+
+    /// The place of an inode among the facts.
+    pub(crate) fn place_of(&self, inode: u32) -> Option<usize> {
         let (block, at) = self.split(inode);
-        let (place, _) = self.block(block)?;
-        self.facts_at(place, at)
+        Some(self.facts_place(self.block(block)?.0, at))
     }
 
     /// The same for an inode of a block, by the place of that in the list.
-    pub(crate) fn facts_at(&self, place: usize, at: u32) -> Option<(&AtomicU32, &AtomicU8)> {
-        let at = (place << self.inode_shift) + at as usize;
-        Some((self.generations.get(at)?, self.marks.get(at)?))
+    pub(crate) fn facts_place(&self, place: usize, at: u32) -> usize {
+        (place << self.inode_shift) + at as usize
     }
 
     /// Notes that a block of inodes holds what it should.
@@ -179,7 +183,7 @@ pub(crate) fn open(
     let log = Log { device, sb: &sb };
     let Found { anchor, chain, has_gap, is_clean } = chain(&log, findings)?;
     let Some(last) = chain.last().map(|segment| segment.summary.clone()) else {
-        return Err(nothing_left());
+        return Err(nothing_left(&log));
     };
     let is_checkpoint = |segment: &Segment| segment.summary.flags.contains(SummaryFlags::CHECKPOINT);
     let start = chain.iter().rposition(is_checkpoint);
@@ -204,9 +208,9 @@ pub(crate) fn open(
         seed: seed(&sb.uuid),
         trust,
         borne_out: Vec::new(),
-        generations: Vec::new(),
-        marks: Vec::new(),
+        facts: Facts::new(0),
         relics: OnceLock::new(),
+        scanned: OnceLock::new(),
         unproven: Mutex::default(),
         contradicted: Mutex::default(),
         shared_maps: SharedMapInodes::default(),
@@ -222,11 +226,17 @@ pub(crate) fn open(
     Ok(Arc::new(state))
 }
 
-fn nothing_left() -> Refusal {
+fn nothing_left(log: &Log<'_>) -> Refusal {
+    let hint = match log.sb.log_device() {
+        Some(_) => {
+            "Check that -j gives the device with its log; otherwise restore the file system from a backup"
+        }
+        None => "Restore the file system from a backup",
+    };
     Refusal {
         code: "no-segment",
         message: "No usable segment was found in the log".to_owned(),
-        hint: "Restore the file system from a backup".to_owned(),
+        hint: hint.to_owned(),
     }
 }
 
@@ -312,7 +322,7 @@ fn searched(log: &Log<'_>, number: u64, findings: &mut Findings) -> Result<Found
         log.is_whole(segment)
     });
     let Some(last) = whole.or(newest).filter(|last| last.summary.ssn < 1 << 60) else {
-        return Err(nothing_left());
+        return Err(nothing_left(log));
     };
     findings.raise(Problem::new(&rows::NO_ANCHOR).observed(last.summary.ssn));
     let chain = backwards(log, last);
@@ -393,10 +403,16 @@ fn about(row: &'static fsmend_engine::Row, place: Place) -> Problem {
 }
 
 fn read_ifile(state: &mut State, log: &Log<'_>, findings: &mut Findings) {
-    let Walked { leaves, nodes, flaws, .. } = walk(log, IFILE, &state.last.ifile);
-    let limit = log.sb.inodes.div_ceil(u64::from(log.sb.inodes_per_block()));
-    let mut blocks: Vec<InodeBlock> = Vec::with_capacity(leaves.len());
-    for (record, _) in leaves.into_iter().filter(|(record, _)| record.key < limit) {
+    let per_block = u64::from(log.sb.inodes_per_block());
+    let limit = log.sb.inodes.div_ceil(per_block);
+    // As many blocks as the inodes fill, if the log has room for them.
+    let room = log.sb.log_fragments / log.sb.inode_block_fragments().max(1);
+    let expected = state.last.totals.inodes.div_ceil(per_block).min(limit).min(room);
+    let mut blocks: Vec<InodeBlock> = Vec::with_capacity(width::index(expected));
+    let Walked { nodes, flaws, .. } = visit(log, IFILE, &state.last.ifile, &mut |record, _| {
+        if record.key >= limit {
+            return;
+        }
         let why = judge_block(log, &record, state.trust);
         let aux = possible_bits(log.sb, record.aux);
         let has_more = aux != record.aux;
@@ -412,11 +428,11 @@ fn read_ifile(state: &mut State, log: &Log<'_>, findings: &mut Findings) {
                 Some(found) => problem.detail("found", format!("a copy is at {}", found.place.address)),
                 None => problem,
             });
-            let Some(found) = found else { continue };
+            let Some(found) = found else { return };
             block = InodeBlock { record: Record { aux: record.aux, ..found }, is_salvaged: true };
         }
         blocks.push(block);
-    }
+    });
     for flaw in flaws {
         match flaw {
             Flaw::Node { record, end, fault } => {
@@ -440,8 +456,7 @@ fn read_ifile(state: &mut State, log: &Log<'_>, findings: &mut Findings) {
     state.blocks = blocks;
     state.borne_out.resize_with(state.blocks.len(), AtomicBool::default);
     let inodes = state.blocks.len() * state.sb.inodes_per_block() as usize;
-    state.generations.resize_with(inodes, AtomicU32::default);
-    state.marks.resize_with(inodes, AtomicU8::default);
+    state.facts = Facts::new(inodes);
 }
 
 /// The bits that can be: of inodes that the block has, and of orphans that are in use.
@@ -505,10 +520,14 @@ fn claim_fixed(state: &mut State) {
     let mut fixed =
         vec![(0, sb.data_start()), (sb.log_start, sb.log_head()), (end, sb.fragments.saturating_sub(end))];
     fixed.extend(state.replaced.iter().map(|run| (run.address, run.len)));
-    fixed.extend(
-        state.blocks.iter().map(|block| (block.record.place.address, u64::from(block.record.place.len))),
-    );
-    // Blocks of inodes lie in long rows, which the stable sort takes as they are.
+    // Blocks of inodes lie in long rows.
+    for block in &state.blocks {
+        let (start, len) = (block.record.place.address, u64::from(block.record.place.len));
+        match fixed.last_mut() {
+            Some((first, count)) if first.checked_add(*count) == Some(start) => *count += len,
+            _ => fixed.push((start, len)),
+        }
+    }
     fixed.sort();
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (start, len) in fixed {

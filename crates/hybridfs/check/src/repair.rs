@@ -160,7 +160,7 @@ impl Model<'_> {
 
     fn generation_of(&self, inode: InodeNo) -> u32 {
         let node = self.nodes.get(&inode.0).and_then(|node| node.inode.as_ref());
-        let known = || self.fs.state.facts(inode.0).map_or(0, |(generation, _)| generation.load(Relaxed));
+        let known = || self.fs.state.facts(inode.0).map_or(0, |(generation, _)| generation);
         node.map_or_else(known, |inode| inode.generation)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fsmend_device::Device;
 use fsmend_engine::{Findings, Layer, Problem, Refusal};
-use fsmend_hybridfs_format::{ANCHORS, Anchor, Incompat, SUPERBLOCK_OFFSET, Superblock, anchor_offset};
+use fsmend_hybridfs_format::{ANCHORS, Anchor, Incompat, Superblock, anchor_offset};
 
 use crate::log::{Log, Segment};
 use crate::rows;
@@ -22,15 +22,26 @@ fn parsed(device: &dyn Device, offset: u64) -> Result<Superblock, String> {
     Superblock::parse(&read(device, offset)?).map_err(|wrong| wrong.to_string())
 }
 
-/// The superblock at its place, or the copy at the end of the device.
+/// The superblock at its place, or a copy: the one at the end of the device, or the one in a log that lies where logs usually do.
 pub fn find(device: &dyn Device) -> Result<(u64, Superblock), String> {
-    let last = (device.len() / 4096).saturating_sub(1) * 4096;
-    let first = parsed(device, SUPERBLOCK_OFFSET);
-    match (first, parsed(device, last)) {
-        (Ok(sb), _) => Ok((SUPERBLOCK_OFFSET, sb)),
-        (Err(_), Ok(sb)) => Ok((last, sb)),
-        (Err(why), Err(_)) => Err(why),
+    let mut why = None;
+    for place in Superblock::usual_places(device.len()) {
+        match parsed(device, place) {
+            Ok(sb) => return Ok((place, sb)),
+            Err(wrong) => why = why.or(Some(wrong)),
+        }
     }
+    Err(why.unwrap_or_default())
+}
+
+/// Whether the log of a file system is on another device, and `device` does not have it.
+pub(crate) fn is_divided(device: &dyn Device, sb: &Superblock) -> bool {
+    sb.log_device().is_some() && is_cut_off(device, sb)
+}
+
+/// Whether a file system is larger than `device`.
+fn is_cut_off(device: &dyn Device, sb: &Superblock) -> bool {
+    sb.fragments.saturating_mul(u64::from(sb.fragment_size)) > device.len()
 }
 
 /// Finds the superblock that counts, and raises what is wrong with the others. Returns where it was found, too.
@@ -46,12 +57,13 @@ pub(crate) fn settle(
     })?;
     let copies = first.copies().map(|offset| (offset, parsed(device, offset)));
     let (place, used) = chosen(device, (place, first), &copies);
-    if used.fragments.saturating_mul(u64::from(used.fragment_size)) > device.len() {
-        if used.log_device().is_some() {
+    if is_cut_off(device, &used) {
+        if is_divided(device, &used) {
             let message = "The log of the file system is on another device".to_owned();
             return Err(refused("log-elsewhere", message, "Give its device with -j"));
         }
-        let message = "The file system is larger than its device".to_owned();
+        let (all, there) = (used.fragments.saturating_mul(u64::from(used.fragment_size)), device.len());
+        let message = format!("The file system has {all} bytes, its device only {there}");
         return Err(refused("cut-off", message, "Extend the device or restore the missing part"));
     }
     let is_foreign = |copy: &Superblock| copy.uuid != used.uuid || copy.log_uuid != used.log_uuid;

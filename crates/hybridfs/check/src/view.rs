@@ -16,6 +16,9 @@ pub fn of_pinned(
     (ssn, summary): (u64, u64),
 ) -> Result<Overlay<Arc<dyn Device>>, String> {
     let (_, sb) = superblock::find(&*device)?;
+    if superblock::is_divided(&*device, &sb) {
+        return Err("its log is on another device, which -j has to name".to_owned());
+    }
     let log = Log { device: &*device, sb: &sb };
     let segment = log.segment(summary).filter(|segment| segment.summary.ssn == ssn);
     let segment = segment.ok_or("the pinned segment does not exist")?;

@@ -15,7 +15,8 @@ use fsmend_hybridfs_format::{
 };
 
 use crate::allocation::{Area, bits_on_disk, mark};
-use crate::inode::{DIRECTORY, kind_of};
+use crate::facts::DIRECTORY;
+use crate::inode::kind_of;
 use crate::map::{Leaves, Owner};
 use crate::opening::IFILE;
 use crate::repair::{Contents, Model, Node, attributes_of};
@@ -394,15 +395,14 @@ fn write_inodes(
 
 /// Directories as they will be, orphans among them.
 fn directories(model: &Model<'_>, nodes: &BTreeMap<u32, Node>) -> u64 {
-    use std::sync::atomic::Ordering::Relaxed;
     let state = &model.fs.state;
     let per_block = state.sb.inodes_per_block();
-    let known = state.marks.iter().enumerate().filter(|(at, mark)| {
+    let known = state.facts.marks().filter(|(at, mark)| {
         let block = state.blocks.get(at / per_block as usize);
         let number = block
             .map_or(0, |block| block.record.key * u64::from(per_block) + (at % per_block as usize) as u64);
         let is_changed = u32::try_from(number).is_ok_and(|number| nodes.contains_key(&number));
-        mark.load(Relaxed) & DIRECTORY != 0 && !is_changed
+        mark & DIRECTORY != 0 && !is_changed
     });
     let changed = nodes.values().filter_map(|node| node.inode.as_ref());
     let changed =

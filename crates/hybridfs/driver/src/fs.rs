@@ -242,14 +242,16 @@ impl FileSystem for Hybrid {
         let summaries = u64::from(sb.checkpoint_segments) + 2;
         let kept = sb.log_head() / sb.per_block() + u64::from(sb.reserve_blocks) + summaries;
         let log = (sb.log_fragments / sb.per_block()).saturating_sub(kept);
+        // Inodes take room in the log: a number that has none is not there, neither free nor in use.
         let usable = sb.inodes.saturating_sub(2);
+        let inodes_free = usable.saturating_sub(space.totals.inodes).min(self.volume.inodes_left());
         Ok(FileSystemSpace {
             block_size: sb.block_size,
             blocks: data,
             blocks_free: free,
             blocks_available: free,
-            inodes: usable,
-            inodes_free: usable.saturating_sub(space.totals.inodes).min(self.volume.inodes_left()),
+            inodes: space.totals.inodes.saturating_add(inodes_free),
+            inodes_free,
             name_len_max: width::len_u32(NAME_MAX),
             metadata_blocks: log,
             metadata_blocks_free: log.saturating_sub(space.totals.log.div_ceil(sb.per_block())),

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use fsmend_base::{crc32c, width};
 use fsmend_device::WritableDevice;
-use fsmend_hybridfs_format::{Incompat, Inode, Map, OWNER_BFILE, ROOT, STATIC_LEN, Superblock, Totals};
+use fsmend_hybridfs_format::{
+    Incompat, Inode, Map, OWNER_BFILE, ROOT, STATIC_LEN, Superblock, Totals, usual_log,
+};
 use fsmend_vfs::{Caller, Errno, Time};
 
 use crate::group::Groups;
@@ -85,9 +87,6 @@ impl fmt::Display for MkfsError {
 
 impl std::error::Error for MkfsError {}
 
-/// Blocks that a log has at least.
-const LOG_BLOCKS_MIN: u64 = 160;
-
 /// Where the log will be on a device of `len` bytes: its first byte, and how many. A log on another device takes this place among the bytes of both.
 pub fn log_place(len: u64, options: &Options) -> Result<(u64, u64), MkfsError> {
     let sb = superblock(len, options)?;
@@ -130,13 +129,8 @@ fn superblock(len: u64, options: &Options) -> Result<Superblock, MkfsError> {
         return Err(wrong("the fragment size is no power of two from 512 to the block size"));
     }
     let per_block = block / fragment;
-    let blocks = len / block;
-    let log_blocks = options.log_bytes.unwrap_or(len / 8).div_ceil(block).max(LOG_BLOCKS_MIN);
-    if log_blocks + 64 > blocks {
-        return Err(wrong("the device is too small"));
-    }
-    let data_start = (128 << 10) / block;
-    let log_start = ((blocks - log_blocks) / 2).max(data_start);
+    let (log_start, log_blocks) =
+        usual_log(len, block, options.log_bytes).ok_or_else(|| wrong("the device is too small"))?;
     let segment = options.segment_bytes.unwrap_or((16 << 20).min(log_blocks * block / 64)).max(16 * block);
     let inodes = options.inodes.unwrap_or(log_blocks * block / 1024).clamp(64, u64::from(u32::MAX));
     let made = stamp(options.now).0;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use fsmend_device::WritableDevice;
 use fsmend_hybridfs_format::{
-    ANCHORS, Anchor, AnchorFlags, DATA_BITMAPS, HEADER_LEN, Incompat, Kind, OWNER_BFILE, Run,
-    SUPERBLOCK_OFFSET, Stream, Summary, SummaryFlags, Superblock, anchor_offset, plain_crc,
+    ANCHORS, Anchor, AnchorFlags, DATA_BITMAPS, HEADER_LEN, Incompat, Kind, OWNER_BFILE, Run, Stream,
+    Summary, SummaryFlags, Superblock, anchor_offset, plain_crc,
 };
 use fsmend_vfs::{Caller, Errno, Result, Time};
 
@@ -128,11 +128,10 @@ fn told(io: &Io, error: Errno) -> MountError {
     if error == Errno::Corrupt { MountError::Corrupt(what) } else { MountError::Io(what) }
 }
 
-/// The first superblock that is right: the one at its place, or a copy at the end. The one in the log cannot be found without one of them.
+/// The first superblock that is right: the one at its place, or a copy at the end or where the log usually is. The one in a log elsewhere cannot be found without one of them.
 fn superblock(device: &Arc<dyn WritableDevice>) -> std::result::Result<Superblock, MountError> {
-    let last = (device.len() / 4096).saturating_sub(1) * 4096;
     let mut why = String::new();
-    for offset in [SUPERBLOCK_OFFSET, last] {
+    for offset in Superblock::usual_places(device.len()) {
         let mut bytes = vec![0; 512];
         let sb = match device.read_at(offset, &mut bytes) {
             Err(error) => Err(error.to_string()),

@@ -28,37 +28,72 @@ pub struct NameKeys<'k> {
     hash_key: &'k [u8; 16],
     /// The last pattern; no name is empty.
     pattern: Vec<u8>,
+    /// Which bytes of names with digits the last pattern has as zeroes.
+    number: Option<Range<usize>>,
     hash: u64,
 }
 
 impl<'k> NameKeys<'k> {
     /// With the hash key of a file system.
     pub fn new(hash_key: &'k [u8; 16]) -> Self {
-        NameKeys { hash_key, pattern: Vec::new(), hash: siphash(hash_key, &[]) }
+        NameKeys { hash_key, pattern: Vec::new(), number: None, hash: siphash(hash_key, &[]) }
     }
 
     /// The [`name_key`] of a name.
     #[inline]
     pub fn key(&mut self, name: &[u8]) -> u64 {
-        let (blank, member) = split(name);
-        if !self.has_pattern(name, &blank) {
-            self.pattern.clear();
-            self.pattern.extend_from_slice(name);
-            self.pattern[blank].fill(0);
-            self.hash = siphash(self.hash_key, &self.pattern);
-        }
+        let member = self.next_number(name).unwrap_or_else(|| self.take_pattern(name));
         let hash = self.hash & ((1 << PATTERN_BITS) - 1);
         (hash << MEMBER_BITS | member).max(1) * TIES
     }
 
-    /// Whether the last pattern is that of a name with `blank` as zeroes.
-    fn has_pattern(&self, name: &[u8], blank: &Range<usize>) -> bool {
-        let pattern = &self.pattern;
-        pattern.len() == name.len()
-            && pattern[..blank.start] == name[..blank.start]
-            && pattern[blank.end..] == name[blank.end..]
-            && pattern[blank.clone()].iter().all(|byte| *byte == 0)
+    /// The number of a name that has the last pattern, where that is one of names with digits. It is: where the last one has its number, this one has digits, and all
+    /// else is the same, so there are no digits behind it either, nor one before it where it is a single one.
+    #[inline]
+    fn next_number(&self, name: &[u8]) -> Option<u64> {
+        let Range { start, end } = self.number.clone().filter(|_| self.pattern.len() == name.len())?;
+        let is_same = are_same(self.pattern.get(..start)?, name.get(..start)?)
+            && are_same(self.pattern.get(end..)?, name.get(end..)?);
+        let digits = name.get(start..end).filter(|_| is_same)?;
+        digits.iter().all(u8::is_ascii_digit).then(|| number(digits))
     }
+
+    /// Takes the pattern of a name, and returns which name of it that is.
+    fn take_pattern(&mut self, name: &[u8]) -> u64 {
+        let (blank, member) = split(name);
+        self.pattern.clear();
+        self.pattern.extend_from_slice(name);
+        self.pattern[blank.clone()].fill(0);
+        self.number = Some(blank).filter(|_| member < NOT_A_NUMBER);
+        self.hash = siphash(self.hash_key, &self.pattern);
+        member
+    }
+}
+
+/// Whether two pieces of names, of one length, are the same: they are short, and comparing them here takes less than calling for it.
+#[inline]
+fn are_same(one: &[u8], other: &[u8]) -> bool {
+    let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+    let half = |bytes: Option<&[u8; 4]>| bytes.map(|bytes| u32::from_le_bytes(*bytes));
+    one.len() == other.len()
+        && match (one.last_chunk(), other.last_chunk()) {
+            (Some(last), Some(last_of_other)) => {
+                let words = one.as_chunks().0.iter().zip(other.as_chunks().0);
+                word(last) == word(last_of_other)
+                    && words.into_iter().all(|(one, other)| word(one) == word(other))
+            }
+            _ if one.len() >= 4 => {
+                half(one.first_chunk()) == half(other.first_chunk())
+                    && half(one.last_chunk()) == half(other.last_chunk())
+            }
+            _ => one.iter().zip(other).all(|(one, other)| one == other),
+        }
+}
+
+/// What one or two digits say.
+#[inline]
+fn number(digits: &[u8]) -> u64 {
+    digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
 }
 
 /// Which bytes of a name are zero in its pattern, and which name of that pattern it is. Without digits, it is the last byte.
@@ -69,8 +104,7 @@ fn split(name: &[u8]) -> (Range<usize>, u64) {
     };
     let is_alone = last == 0 || !name[last - 1].is_ascii_digit();
     let first = if is_alone { last } else { last - 1 };
-    let number = name[first..=last].iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
-    (first..last + 1, number)
+    (first..last + 1, number(&name[first..=last]))
 }
 
 fn siphash(key: &[u8; 16], bytes: &[u8]) -> u64 {
@@ -147,6 +181,19 @@ mod tests {
         for (one, other) in names.iter().flat_map(|one| names.iter().map(move |other| (one, other))) {
             assert_eq!(keys.key(one), name_key(&[7; 16], one));
             assert_eq!(keys.key(other), name_key(&[7; 16], other), "{other:?} after {one:?}");
+        }
+    }
+
+    #[test]
+    fn pieces_are_the_same_if_all_their_bytes_are() {
+        for len in 0..40 {
+            let one = vec![b'x'; len];
+            assert!(are_same(&one, &one) && !are_same(&one, &vec![b'x'; len + 1]));
+            for at in 0..len {
+                let mut other = one.clone();
+                other[at] = b'y';
+                assert!(!are_same(&one, &other), "byte {at} of {len}");
+            }
         }
     }
 

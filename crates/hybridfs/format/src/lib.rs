@@ -29,7 +29,7 @@ pub use header::{HEADER_LEN, Header, Kind, seal};
 pub use inode::{BODY_LEN, Format, INODE_LEN, Inode, InodeView, SLOT_ATTRIBUTES, Stamp};
 pub use record::{IN_INODE, Map, Place, RECORD_LEN, Record, node_capacity, parse_node, store_node};
 pub use summary::{Row, Run, Stream, Summary, SummaryFlags, Totals};
-pub use superblock::{Incompat, LOG_HEAD, STATIC_LEN, SUPERBLOCK_OFFSET, Superblock, VERSION};
+pub use superblock::{Incompat, LOG_HEAD, STATIC_LEN, SUPERBLOCK_OFFSET, Superblock, VERSION, usual_log};
 
 use fsmend_base::crc32c;
 

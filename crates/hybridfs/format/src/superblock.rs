@@ -35,6 +35,10 @@ bitflags! {
 
 /// Data begins here at the earliest.
 const DATA_START: u64 = 128 << 10;
+/// Blocks that a log has at least.
+const LOG_BLOCKS_MIN: u64 = 160;
+/// Blocks of a device that are not in the log, at least.
+const BLOCKS_BESIDE_MIN: u64 = 64;
 
 /// Geometry and identity of a file system.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,6 +79,14 @@ pub struct Superblock {
     pub made: u64,
     /// The log's device; zero: this one.
     pub log_uuid: [u8; 16],
+}
+
+/// The log that mkfs makes on a device of `len` bytes, in blocks: its first, and how many. In the middle; `None` where there is no room for one.
+pub fn usual_log(len: u64, block: u64, log_bytes: Option<u64>) -> Option<(u64, u64)> {
+    let all = len.checked_div(block)?;
+    let count = log_bytes.unwrap_or(len / 8).div_ceil(block).max(LOG_BLOCKS_MIN);
+    let first = (all.checked_sub(count)? / 2).max(DATA_START / block);
+    (count.checked_add(BLOCKS_BESIDE_MIN)? <= all).then_some((first, count))
 }
 
 impl Superblock {
@@ -227,6 +239,15 @@ impl Superblock {
     /// Behind the last fragment of data: the last whole block before the last copy.
     pub fn data_end(&self) -> u64 {
         self.last_copy_offset() / u64::from(self.block_size.max(1)) * self.per_block()
+    }
+
+    /// Where a superblock may be on a device of `len` bytes of which nothing is known: at its place, at the end, and at the logs that mkfs makes unless it is told
+    /// how large the log is to be.
+    pub fn usual_places(len: u64) -> Vec<u64> {
+        let last = (len / STATIC_LEN).saturating_sub(1) * STATIC_LEN;
+        let blocks = (12..=16).map(|shift| 1 << shift);
+        let logs = blocks.filter_map(|block| Some(usual_log(len, block, None)?.0 * block));
+        [SUPERBLOCK_OFFSET, last].into_iter().chain(logs).collect()
     }
 
     /// Offsets of the three superblocks.

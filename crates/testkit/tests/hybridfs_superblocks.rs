@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! hybridfs whose superblocks are lost: any one of the three is enough.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod hybridfs_common;
+
+use std::sync::Arc;
+
+use fsmend_device::{WritableDevice, WritableMemory};
+use fsmend_hybridfs_check::rows;
+use fsmend_hybridfs_driver::mkfs::{Options, mkfs};
+use fsmend_hybridfs_driver::{Hybrid, MountOptions};
+use fsmend_hybridfs_format::{SUPERBLOCK_OFFSET, Superblock};
+use fsmend_testkit::driver::NOW;
+use fsmend_vfs::Time;
+
+use hybridfs_common::{check, mended, told};
+
+const UUID: [u8; 16] = *b"three are enough";
+
+fn made(options: &Options, bytes: usize) -> Vec<u8> {
+    let device = Arc::new(WritableMemory::new("image", vec![0; bytes]));
+    mkfs(Arc::clone(&device) as Arc<dyn WritableDevice>, options).unwrap();
+    device.bytes()
+}
+
+fn superblock(bytes: &[u8]) -> Superblock {
+    Superblock::parse(&bytes[SUPERBLOCK_OFFSET as usize..][..512]).unwrap()
+}
+
+/// The bytes with only one of the superblocks left.
+fn only(bytes: &[u8], kept: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let copies = superblock(&bytes).copies();
+    for (_, place) in copies.into_iter().enumerate().filter(|(number, _)| *number != kept) {
+        bytes[place as usize..][..512].fill(0x5A);
+    }
+    bytes
+}
+
+#[test]
+fn any_one_superblock_is_enough() {
+    let now = Time::at(NOW);
+    let usual = Options::new(UUID, now);
+    // The last one is no whole number of blocks long.
+    for (options, bytes) in [
+        (usual.clone(), 64 << 20),
+        (Options::paper(UUID, now), 64 << 20),
+        (Options { fragment_size: 512, block_size: 4096, ..usual.clone() }, 8 << 20),
+        (Options { block_size: 65_536, ..usual }, (96 << 20) + 12_288),
+    ] {
+        let sound = made(&options, bytes);
+        for kept in 0..3 {
+            let damaged = only(&sound, kept);
+            let report = check(&damaged, 2).unwrap();
+            let lost = report.findings.iter().filter(|problem| *problem.row == rows::SUPERBLOCK);
+            assert_eq!(lost.count(), 2, "copy {kept} of {options:?}: {:?}", told(&report));
+            let device = Arc::new(WritableMemory::new("image", damaged.clone()));
+            let fs = Hybrid::mount(device, MountOptions::read_only(now));
+            assert!(fs.is_ok(), "copy {kept} of {options:?} is not found by a mount: {:?}", fs.err());
+            let (_, repaired) = mended(&damaged);
+            assert!(superblock(&repaired).copies() == superblock(&sound).copies());
+        }
+    }
+}
+
+#[test]
+fn a_log_of_a_chosen_size_is_found_by_the_other_two() {
+    let options = Options { log_bytes: Some(20 << 20), ..Options::new(UUID, Time::at(NOW)) };
+    let sound = made(&options, 64 << 20);
+    for kept in [0, 2] {
+        mended(&only(&sound, kept));
+    }
+    let refused = check(&only(&sound, 1), 1).err().map(|refused| refused.refusal.code);
+    assert_eq!(refused, Some("not-hybridfs"));
+}
