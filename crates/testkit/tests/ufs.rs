@@ -43,6 +43,10 @@ type Damage = (&'static Row, Make, fn(&mut Image));
 
 const DAMAGES: &[Damage] = &[
     (&rows::SUPERBLOCK_HINT, HASHED, |image| image.amend_superblock(|sb| sb.set_minfree(101))),
+    (&rows::SUPERBLOCK_HINT, HASHED, |image| image.amend_superblock(|sb| sb.set_old_cpg(1 << 27 | 1))),
+    (&rows::SUPERBLOCK_HINT, HASHED, |image| image.amend_superblock(|sb| sb.set_old_cgoffset(8))),
+    (&rows::SUPERBLOCK_HINT, HASHED, |image| image.amend_superblock(|sb| sb.set_sblockactualloc(67584))),
+    (&rows::SUPERBLOCK_HINT, BIG_UFS1, |image| image.amend_superblock(|sb| sb.set_sblockactualloc(1 << 40))),
     (&rows::SUPERBLOCK_HINT, BIG_UFS1, |image| image.amend_superblock(|sb| sb.set_old_rps(7))),
     (&rows::DATA_SIZE, BIG_UFS1, |image| image.amend_superblock(|sb| sb.set_dsize(sb.dsize() - 9))),
     (&rows::DATA_SIZE, HASHED, |image| image.amend_superblock(|sb| sb.set_dsize(1 << 40))),

@@ -157,7 +157,7 @@ pub fn open(
     (wanted, now, budget): (SuperblockOptions, u64, &Arc<Budget>),
     findings: &mut Findings,
 ) -> Result<Layout, Refusal> {
-    let Found { mut superblock, geometry, harmless, place, is_rebuilt } = match wanted.block {
+    let Found { mut superblock, geometry, mut harmless, place, is_rebuilt } = match wanted.block {
         Some(sector) => named(device, sector, findings)?,
         None => find(device, findings)?,
     };
@@ -171,6 +171,9 @@ pub fn open(
     let was_clean = superblock.clean() == 1 && !superblock.flags().contains(SuperblockFlags::NEEDS_FSCK);
     let primary = geometry.superblock_place;
     let is_copy = is_rebuilt || place != primary;
+    if !is_copy {
+        harmless.extend(own_place(&superblock, primary));
+    }
     for flaw in &harmless {
         raise_flaw(flaw, findings);
         mend(&mut superblock, flaw);
@@ -505,6 +508,17 @@ fn recovery_record(device: &dyn Device, superblock: &Superblock, findings: &mut 
     }
 }
 
+/// What is wrong with the place that the primary superblock says it has. FreeBSD's kernel refuses one that says another; in UFS1 before 2002 other things lay there.
+fn own_place(superblock: &Superblock, primary: u64) -> Option<Flaw> {
+    let (stored, expected) = (superblock.sblockactualloc(), width::signed(primary));
+    let is_taken = match superblock.version() {
+        Version::Ufs2 => stored == 0 || stored == expected,
+        Version::Ufs1 => (0..=8192).contains(&stored) || superblock.is_old(),
+    };
+    let flaw = Flaw { field: "sblockactualloc", stored, expected: Some(expected), is_harmless: true };
+    (!is_taken).then_some(flaw)
+}
+
 fn raise_flaw(flaw: &Flaw, findings: &mut Findings) {
     let row = match (flaw.is_harmless, flaw.field) {
         (false, _) => &rows::SUPERBLOCK_FIELD,
@@ -541,7 +555,10 @@ fn mend(superblock: &mut Superblock, flaw: &Flaw) {
         "old_nspf" => superblock.set_old_nspf(small),
         "old_interleave" => superblock.set_old_interleave(small),
         "old_trackskew" => superblock.set_old_trackskew(small),
+        "sblockactualloc" => superblock.set_sblockactualloc(expected),
+        "old_cgoffset" => superblock.set_old_cgoffset(small),
         "old_cpc" => superblock.set_old_cpc(small),
+        "old_cpg" => superblock.set_old_cpg(small),
         "old_postblformat" => superblock.set_old_postblformat(small),
         "old_spc" => superblock.set_old_spc(small),
         "old_nsect" => superblock.set_old_nsect(small),

@@ -380,7 +380,14 @@ impl Rules {
         let sums = u32::try_from(sums).unwrap_or(0).min(16);
         let size = u64::try_from(sb.fpg()).unwrap_or(0);
         let layout = GroupLayout::new(version, (sb.ipg(), size, fragments), sums);
-        self.must("cgsize", sb.cgsize(), signed(layout.needed) <= i64::from(sb.bsize()));
+        let (needed, bsize) = (signed(layout.needed), i64::from(sb.bsize()));
+        self.must("cgsize", sb.cgsize(), needed <= bsize);
+        if version == Version::Ufs2 {
+            // FreeBSD counts the tables of cylinders that groups of UFS1 once had (six bytes each) for UFS2 too, and refuses a superblock whose groups exceed a block with them.
+            let cylinders = i64::from(sb.old_cpg());
+            let fits = cylinders >= 0 && needed + (cylinders - 1) * 6 <= bsize;
+            self.should("old_cpg", cylinders, Some(1), fits);
+        }
         layout
     }
 
@@ -410,11 +417,17 @@ impl Rules {
         let size = sb.size();
         let fits = size >= 8 * fragments && (ncg - 1) * fpg < size && size <= ncg * fpg;
         self.must("size", size, fits);
-        if sb.version() == Version::Ufs1 {
-            let offset = i64::from(sb.old_cgoffset());
+        // FreeBSD's kernel looks at both, for UFS2 too, where they mean nothing.
+        let (offset, mask) = (i64::from(sb.old_cgoffset()), !sb.old_cgmask());
+        let is_taken = offset == 0 || mask.cast_signed() >= 0 && offset.saturating_mul(mask.into()) <= fpg;
+        if sb.version() == Version::Ufs2 {
+            self.should("old_cgoffset", offset, Some(0), offset >= 0 && is_taken);
+        } else {
             let turns = i64::from(sb.ncg().saturating_sub(1) & !sb.old_cgmask())
                 .max(i64::from(!sb.old_cgmask()).min(ncg - 1));
-            let fits = offset >= 0 && offset.saturating_mul(turns).saturating_add(sb.dblkno().into()) <= fpg;
+            let fits = is_taken
+                && offset >= 0
+                && offset.saturating_mul(turns).saturating_add(sb.dblkno().into()) <= fpg;
             self.must("old_cgoffset", offset, fits);
         }
         let cssize = (ncg * signed(COUNTS_SIZE as u64) + fsize - 1) / fsize * fsize;
