@@ -4,7 +4,7 @@
 //! image, `FSMEND_DISASTER` names the damages that are tried.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use fsmend_base::SeededRandom;
@@ -336,4 +336,36 @@ fn a_lost_mode_costs_no_file() {
             assert!(gone.is_empty(), "{version:?} {path} {mode:o}: {gone:?}");
         }
     }
+}
+
+/// A field of a header is wrong, and so are the hashes of the inodes in the last block of inodes that was written: the map of inodes in that header says that they are in use. Before,
+/// they were lost, since nothing in their block made sense.
+#[test]
+fn inodes_with_wrong_hashes_are_not_lost_with_a_field_of_their_groups_header() {
+    let base = LivedIn::made(Ufs2, Little, (4096, 512), 12 << 20);
+    let (of_group, of_block) = (base.image.geometry.group_inodes, base.image.geometry.block_inodes);
+    let before = tree(&base.image.bytes);
+    let mut tried = 0;
+    for group in 0..base.image.geometry.groups {
+        let inodes = before.values().map(|node| node.inode).filter(|inode| inode / of_group == group);
+        let Some(block) = inodes.map(|inode| inode / of_block).max() else { continue };
+        // The first two blocks are always taken for written.
+        if block * of_block < group * of_group + 2 * of_block {
+            continue;
+        }
+        let mut image = base.image.clone();
+        let inodes: BTreeSet<u32> =
+            before.values().map(|node| node.inode).filter(|inode| inode / of_block == block).collect();
+        for inode in &inodes {
+            // A byte of the time of its creation.
+            let at = image.record_at(*inode) + 56;
+            image.bytes[at] ^= 1;
+        }
+        image.amend_group(group, |header, _| header.set_nclusterblks(header.nclusterblks() + 2));
+        let after = tree(&repaired(&image.bytes, "a header and inodes").bytes);
+        let is_gone = |path: &&String| !after.contains_key(*path);
+        assert_eq!(before.keys().filter(is_gone).collect::<Vec<_>>(), Vec::<&String>::new());
+        tried += 1;
+    }
+    assert!(tried > 0);
 }

@@ -139,18 +139,20 @@ impl Groups {
                 None => problem(&rows::GROUP_UNREADABLE),
             });
             self.unsound.push(number);
-            initialised = estimate_initialised(device, geometry, number);
+            // Of a header without its magic number nothing is believed.
+            let is_one = is_read && flaw.is_none_or(|(field, ..)| field != "magic");
+            initialised = estimate_initialised(device, geometry, number, is_one.then_some(group));
         } else {
             let hash_is_right = group.hash_is_right(geometry);
             if !hash_is_right {
                 // Maps and counts are compared with what is in use; what only the group knows makes sense.
                 findings.raise(problem(&rows::GROUP_HASH));
-                initialised = initialised.max(estimate_initialised(device, geometry, number));
+                initialised = initialised.max(estimate_initialised(device, geometry, number, Some(group)));
             }
             let in_use = last_in_use(group, geometry);
             if in_use > initialised {
                 // Inodes that the map calls in use were never written: one of the two is wrong.
-                let behind = estimate_initialised(device, geometry, number);
+                let behind = estimate_initialised(device, geometry, number, None);
                 initialised = initialised.max(behind.min(in_use.next_multiple_of(geometry.block_inodes)));
             }
             if initialised != group.initialised(geometry) {
@@ -206,8 +208,14 @@ fn last_in_use(group: &CylinderGroup, geometry: &Geometry) -> u32 {
     last.map_or(0, |last| last + 1)
 }
 
-/// Inodes of a group that were written, where its header cannot tell: up to the last block of inodes that holds one in use that makes sense.
-fn estimate_initialised(device: &dyn Device, geometry: &Geometry, group: u32) -> u32 {
+/// Inodes of a group that were written, where its header cannot tell: up to the last block of inodes that holds one in use that makes sense, or that has a type and is in use by the
+/// map of inodes of `header`, which may be damaged itself.
+fn estimate_initialised(
+    device: &dyn Device,
+    geometry: &Geometry,
+    group: u32,
+    header: Option<&CylinderGroup>,
+) -> u32 {
     if geometry.version == Version::Ufs1 {
         return geometry.group_inodes;
     }
@@ -220,17 +228,22 @@ fn estimate_initialised(device: &dyn Device, geometry: &Geometry, group: u32) ->
         if device.read_at(place, &mut bytes).is_err() {
             continue;
         }
-        let makes_sense = |record: &[u8]| {
+        let is_in_use = |index: usize| {
+            let index = u64::from(first) + index as u64;
+            header.is_some_and(|header| bit(header.inode_map(&geometry.layout), index))
+        };
+        let makes_sense = |(index, record): (usize, &[u8])| {
             let inode = Inode::new(record, geometry.order, geometry.version);
             let is_right = !geometry.hashes.contains(Hashes::INODES) || inode.hash() == inode.computed_hash();
+            let has_sound_map = || {
+                (0..15).all(|slot| inode.pointer(slot) < geometry.size || !inode::has_map(geometry, &inode))
+            };
             inode.mode() != 0
                 && inode::kind_of(inode.mode()).is_some()
-                && is_right
                 && inode.size() <= geometry.file_max
-                && (0..15)
-                    .all(|slot| inode.pointer(slot) < geometry.size || !inode::has_map(geometry, &inode))
+                && (is_right && has_sound_map() || is_in_use(index))
         };
-        if bytes.chunks_exact(size).any(makes_sense) {
+        if bytes.chunks_exact(size).enumerate().any(makes_sense) {
             initialised = initialised.max(first + geometry.block_inodes);
         }
     }
