@@ -288,3 +288,32 @@ fn a_power_cut_while_the_kernel_works_is_never_called_damage() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// A file is made in a directory that lives in its inode, and fsync writes a fast commit: its name is in that commit alone. Before, a check left the name out and called the file unattached.
+#[test]
+fn a_fast_commit_brings_names_into_directories_that_live_in_their_inodes() {
+    const TEST: &str = "a_fast_commit_brings_names_into_directories_that_live_in_their_inodes";
+    if !may_mount(TEST) {
+        return;
+    }
+    let folder = Folder::new("fast-commit-inline");
+    let kind = KINDS.iter().find(|kind| kind.0 == "fast-commit-1k").unwrap();
+    let Some(image) = made(&folder, kind) else {
+        return host::skip(TEST, "mke2fs of this machine does not know fast commits");
+    };
+    let file = folder.path("image");
+    fs::write(&file, image).unwrap();
+    let Ok(mount) = LoopMount::new(&file, &folder.path("at"), "ext4", "") else {
+        return host::skip(TEST, "the kernel of this machine does not mount it");
+    };
+    let directory = mount.path().join("directory");
+    fs::create_dir(&directory).unwrap();
+    rustix::fs::syncfs(File::open(mount.path()).unwrap()).unwrap();
+    for (name, len) in [("one", 0), ("two", 160_000)] {
+        fs::write(directory.join(name), vec![1; len]).unwrap();
+        File::open(directory.join(name)).unwrap().sync_all().unwrap();
+    }
+    let crashed = fs::read(&file).unwrap();
+    mount.unmount().unwrap();
+    assert_eq!(damage(&crashed), None);
+}

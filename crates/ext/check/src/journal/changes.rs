@@ -7,15 +7,16 @@
 use std::collections::BTreeMap;
 
 use fsmend_base::{InodeNo, width};
-use fsmend_ext_format::directory::file_type_of_mode;
+use fsmend_ext_format::directory::{EntryLayout, NAME_LEN_MAX, file_type_of_mode, has_file_types};
 use fsmend_ext_format::fast_commit::Change;
 use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 use zerocopy::little_endian::{U16, U32};
 
 use super::extents;
 use super::map::{self, FileMap};
-use super::names::{Name, Names};
+use super::names::{self, Name, Names};
 use super::replay_overlay::{EditError, ReplayOverlay};
+use crate::inline_data::directory_areas;
 use crate::inode::MapRun;
 
 /// Where `i_block` begins, and where the fields behind it do.
@@ -175,11 +176,22 @@ impl<'a, 'd> Changes<'a, 'd> {
     }
 
     fn link(&mut self, parent: u32, inode: u32, name: &[u8]) -> Result<(), EditError> {
+        if name.is_empty() || name.len() > NAME_LEN_MAX {
+            return Err(EditError::Impossible);
+        }
         let raw = self.touch(inode)?.raw();
         let file_type = file_type_of_mode(raw.i_mode.get());
         let new = Name { name, inode, file_type };
         if raw.file_type() == mode::DIRECTORY {
             self.begin_directory(inode, parent)?;
+        }
+        if let Some(is_there) =
+            self.inline_names(parent, |bytes, layout| names::redirect(bytes, layout, false, &new))?
+        {
+            let is_added = is_there
+                || self.inline_names(parent, |bytes, layout| names::insert(bytes, layout, false, &new))?
+                    == Some(true);
+            return if is_added { Ok(()) } else { Err(EditError::Impossible) };
         }
         if self.names(parent, |names| names.add(&new))? {
             return Ok(());
@@ -202,6 +214,31 @@ impl<'a, 'd> Changes<'a, 'd> {
             return Err(EditError::Impossible);
         }
         edit(&mut Names::new(self.overlay, InodeNo(directory), raw, &blocks)?)
+    }
+
+    /// Edits the entries of a directory that lives in its inode; `None` for others. False where `edit` changes neither of their areas.
+    fn inline_names(
+        &mut self,
+        directory: u32,
+        edit: impl Fn(&mut [u8], EntryLayout) -> bool,
+    ) -> Result<Option<bool>, EditError> {
+        let block_size = self.overlay.geometry.block_size;
+        let has_types = has_file_types(self.overlay.geometry.features);
+        let file = self.touch(directory)?;
+        let raw = file.raw();
+        if raw.file_type() != mode::DIRECTORY || !raw.has_flag(InodeFlags::INLINE_DATA) {
+            return Ok(None);
+        }
+        let is_hashed = raw.has_flag(InodeFlags::ENCRYPT | InodeFlags::CASEFOLD);
+        if is_hashed || !has_types {
+            return Err(EditError::Impossible);
+        }
+        let areas = directory_areas(&file.record).ok_or(EditError::Impossible)?;
+        let layout = EntryLayout { block_size, hash_behind_name: false };
+        let is_changed = [areas.first, areas.second].into_iter().any(|area| {
+            file.record.get_mut(area).is_some_and(|bytes| !bytes.is_empty() && edit(bytes, layout))
+        });
+        Ok(Some(is_changed))
     }
 
     /// A new directory's first block is not logged, nor is the link from its `..`: both have to be made.
@@ -255,7 +292,10 @@ impl<'a, 'd> Changes<'a, 'd> {
     }
 
     fn unlink(&mut self, parent: u32, inode: u32, name: &[u8]) -> Result<(), EditError> {
-        self.names(parent, |names| names.remove(name))?;
+        let removed = |bytes: &mut [u8], layout| names::remove(bytes, layout, false, name);
+        if self.inline_names(parent, removed)?.is_none() {
+            self.names(parent, |names| names.remove(name))?;
+        }
         // When the file lives on, its record follows with the right count.
         self.touch(inode)?.edit(|raw| {
             let links = if raw.file_type() == mode::DIRECTORY {

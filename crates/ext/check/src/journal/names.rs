@@ -190,7 +190,7 @@ fn below(block: &[u8], count_offset: usize, major: u32) -> Result<u32, EditError
 }
 
 /// Leads an existing name to another inode.
-fn redirect(bytes: &mut [u8], layout: EntryLayout, first: bool, new: &Name<'_>) -> bool {
+pub(crate) fn redirect(bytes: &mut [u8], layout: EntryLayout, first: bool, new: &Name<'_>) -> bool {
     let found = Entries::new(bytes, layout, first)
         .map_while(Result::ok)
         .find(|entry| entry.header.inode != 0 && entry.name == new.name)
@@ -201,7 +201,7 @@ fn redirect(bytes: &mut [u8], layout: EntryLayout, first: bool, new: &Name<'_>) 
 }
 
 /// Puts a name into the first record that has room for it.
-fn insert(bytes: &mut [u8], layout: EntryLayout, first: bool, new: &Name<'_>) -> bool {
+pub(crate) fn insert(bytes: &mut [u8], layout: EntryLayout, first: bool, new: &Name<'_>) -> bool {
     let needed = layout.needed_len(new.name.len(), false);
     let used = |header: &EntryHeader| match header.inode {
         0 => 0,
@@ -232,7 +232,7 @@ fn insert(bytes: &mut [u8], layout: EntryLayout, first: bool, new: &Name<'_>) ->
 }
 
 /// Takes a name out: its record joins the one before it, or becomes free at the start of the block.
-fn remove(bytes: &mut [u8], layout: EntryLayout, first: bool, name: &[u8]) -> bool {
+pub(crate) fn remove(bytes: &mut [u8], layout: EntryLayout, first: bool, name: &[u8]) -> bool {
     let mut before = None;
     let mut found = None;
     for entry in Entries::new(bytes, layout, first).map_while(Result::ok) {
