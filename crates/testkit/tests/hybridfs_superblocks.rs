@@ -5,8 +5,14 @@
 mod hybridfs_common;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use fsmend_device::{WritableDevice, WritableMemory};
+use fsmend_device::{Device, MemoryDevice, WritableDevice, WritableMemory};
+use fsmend_engine::Progress;
+use fsmend_engine::checker::Checker;
+use fsmend_engine::options::SuperblockOptions;
+use fsmend_engine::report::CheckReport;
+use fsmend_hybridfs_check::Hybrid as Family;
 use fsmend_hybridfs_check::rows;
 use fsmend_hybridfs_driver::mkfs::{Options, mkfs};
 use fsmend_hybridfs_driver::{Hybrid, MountOptions};
@@ -14,7 +20,7 @@ use fsmend_hybridfs_format::{SUPERBLOCK_OFFSET, Superblock};
 use fsmend_testkit::driver::NOW;
 use fsmend_vfs::Time;
 
-use hybridfs_common::{check, mended, told};
+use hybridfs_common::{check, manner, mended, told};
 
 const UUID: [u8; 16] = *b"three are enough";
 
@@ -73,4 +79,35 @@ fn a_log_of_a_chosen_size_is_found_by_the_other_two() {
     }
     let refused = check(&only(&sound, 1), 1).err().map(|refused| refused.refusal.code);
     assert_eq!(refused, Some("not-hybridfs"));
+}
+
+/// `-b` was passed over. Two of the three are of an earlier file system, which most have: the one that is named counts.
+#[test]
+fn the_superblock_that_is_named_is_used() {
+    let options = Options::new(UUID, Time::at(NOW));
+    let sound = made(&options, 64 << 20);
+    let [first, log, last] = superblock(&sound).copies();
+    let mut older = superblock(&sound);
+    older.reserve_blocks += 1;
+    let older = older.store();
+    let mut image = sound.clone();
+    for place in [first, last] {
+        image[place as usize..][..older.len()].copy_from_slice(&older);
+    }
+    let named = |block: u64, block_size: Option<u32>| {
+        let mut options = fsmend_testkit::within::options(manner(1));
+        options.superblock = SuperblockOptions { block: Some(block), block_size };
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("image", image.clone()));
+        Checker(Family).check(&device, &options, &Progress::new(), &AtomicBool::new(false))
+    };
+    let used = |report: &CheckReport| {
+        let differs = report.findings.iter().filter(|problem| *problem.row == rows::SUPERBLOCK_DIFFERS);
+        differs.count()
+    };
+    assert_eq!(used(&check(&image, 1).unwrap()), 1, "the one in the log differs from the other two");
+    for size in [None, Some(4096)] {
+        assert_eq!(used(&named(log / 4096, size).unwrap()), 2, "{size:?}: the other two differ from it");
+    }
+    let refused = named(log / 4096 + 1, Some(4096)).err().map(|refused| refused.refusal.code);
+    assert_eq!(refused, Some("no-superblock"));
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use fsmend_device::Device;
+use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::problem::escape_name;
 use fsmend_engine::{Findings, Refusal, Value};
 
@@ -13,7 +14,8 @@ use crate::opening::{self, Trust};
 
 /// Names and values, in the order in which they are shown.
 pub fn describe(device: &dyn Device) -> Result<Vec<(&'static str, Value)>, Refusal> {
-    let state = opening::open(device, false, Trust::None, &mut Findings::new())?;
+    let state =
+        opening::open(device, (SuperblockOptions::default(), false), Trust::None, &mut Findings::new())?;
     let sb = &*state.sb;
     let log = Log { device, sb };
     let last = &state.last;

@@ -4,6 +4,7 @@
 use fsmend_device::Device;
 use fsmend_engine::Findings;
 use fsmend_engine::layout::{Class, Layout};
+use fsmend_engine::options::SuperblockOptions;
 use fsmend_hybridfs_format::{STATIC_LEN, Superblock, anchor_offset};
 
 use crate::allocation::{Area, stored_words};
@@ -15,7 +16,9 @@ const ANCHORS: u64 = 4;
 
 /// The layout of the file system on `device`; `None` where no state of it can be found. Its parts are allocation groups of data, with the log between them.
 pub fn layout(device: &dyn Device, with_free: bool) -> Option<Layout> {
-    let state = opening::open(device, false, Trust::None, &mut Findings::new()).ok()?;
+    let state =
+        opening::open(device, (SuperblockOptions::default(), false), Trust::None, &mut Findings::new())
+            .ok()?;
     let sb = &*state.sb;
     let fragment = u64::from(sb.fragment_size);
     let block_fragments = sb.per_block();

@@ -90,7 +90,7 @@ impl Family for Hybrid {
         (options, _): (&CheckOptions, &Arc<Budget>),
         findings: &mut Findings,
     ) -> Result<Layout, Refusal> {
-        opening::open(device, options.repair.is_some(), Trust::None, findings)
+        opening::open(device, (options.superblock, options.repair.is_some()), Trust::None, findings)
     }
 
     fn open_trusting(
@@ -99,7 +99,7 @@ impl Family for Hybrid {
         (options, _): (&CheckOptions, &Arc<Budget>),
         findings: &mut Findings,
     ) -> Result<Layout, Refusal> {
-        opening::open(device, options.repair.is_some(), Trust::InodeBlocks, findings)
+        opening::open(device, (options.superblock, options.repair.is_some()), Trust::InodeBlocks, findings)
     }
 
     fn volume<'d>(&self, state: Layout, device: &'d dyn Device) -> HybridFs<'d> {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_device::Device;
+use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::shared_maps::SharedMapInodes;
 use fsmend_engine::{Findings, Problem, Refusal};
 use fsmend_hybridfs_format::{
@@ -175,11 +176,11 @@ pub(crate) enum Trust {
 /// Opens the file system on a device.
 pub(crate) fn open(
     device: &dyn Device,
-    is_repair: bool,
+    (wanted, is_repair): (SuperblockOptions, bool),
     trust: Trust,
     findings: &mut Findings,
 ) -> Result<Layout, Refusal> {
-    let (used_place, sb) = superblock::settle(device, is_repair, findings)?;
+    let (used_place, sb) = superblock::settle(device, wanted, is_repair, findings)?;
     let log = Log { device, sb: &sb };
     let Found { anchor, chain, has_gap, is_clean } = chain(&log, findings)?;
     let Some(last) = chain.last().map(|segment| segment.summary.clone()) else {

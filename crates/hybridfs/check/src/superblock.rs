@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use fsmend_device::Device;
+use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::{Findings, Layer, Problem, Refusal};
 use fsmend_hybridfs_format::{ANCHORS, Anchor, Incompat, Superblock, anchor_offset};
 
@@ -44,19 +45,44 @@ fn is_cut_off(device: &dyn Device, sb: &Superblock) -> bool {
     sb.fragments.saturating_mul(u64::from(sb.fragment_size)) > device.len()
 }
 
+fn refused(code: &'static str, message: String, hint: &str) -> Refusal {
+    Refusal { code, message, hint: hint.to_owned() }
+}
+
+/// The superblock in the block that the user named, of that size or of any that a fragment or a block may have.
+fn named(device: &dyn Device, block: u64, size: Option<u32>) -> Result<(u64, Superblock), Refusal> {
+    let sizes = size.map_or_else(|| (9..=16).map(|shift| 1 << shift).collect(), |size| vec![u64::from(size)]);
+    let places = sizes.into_iter().filter_map(|size| block.checked_mul(size));
+    let mut found = places.filter_map(|place| Some((place, parsed(device, place).ok()?)));
+    found.next().ok_or_else(|| {
+        let message = format!("There is no usable hybridfs superblock in block {block}");
+        refused(
+            "no-superblock",
+            message,
+            "Give its block and with -B the size of one, or leave -b out: copies are found without it",
+        )
+    })
+}
+
 /// Finds the superblock that counts, and raises what is wrong with the others. Returns where it was found, too.
 pub(crate) fn settle(
     device: &dyn Device,
+    wanted: SuperblockOptions,
     is_repair: bool,
     findings: &mut Findings,
 ) -> Result<(u64, Arc<Superblock>), Refusal> {
-    let refused = |code, message: String, hint: &str| Refusal { code, message, hint: hint.to_owned() };
-    let (place, first) = find(device).map_err(|why| {
-        let message = format!("There is no usable hybridfs superblock: {why}");
-        refused("not-hybridfs", message, "Check that this is the right device and offset")
-    })?;
+    let (place, first) = match wanted.block {
+        Some(block) => named(device, block, wanted.block_size)?,
+        None => find(device).map_err(|why| {
+            let message = format!("There is no usable hybridfs superblock: {why}");
+            refused("not-hybridfs", message, "Check that this is the right device and offset")
+        })?,
+    };
     let copies = first.copies().map(|offset| (offset, parsed(device, offset)));
-    let (place, used) = chosen(device, (place, first), &copies);
+    let (place, used) = match wanted.block {
+        Some(_) => (place, first),
+        None => chosen(device, (place, first), &copies),
+    };
     if is_cut_off(device, &used) {
         if is_divided(device, &used) {
             let message = "The log of the file system is on another device".to_owned();

@@ -241,8 +241,8 @@ impl Superblock {
         self.last_copy_offset() / u64::from(self.block_size.max(1)) * self.per_block()
     }
 
-    /// Where a superblock may be on a device of `len` bytes of which nothing is known: at its place, at the end, and at the logs that mkfs makes unless it is told
-    /// how large the log is to be.
+    /// Where a superblock may be on a device of `len` bytes of which nothing is known: at its place, at the end, and at the
+    /// start of the log of the default size.
     pub fn usual_places(len: u64) -> Vec<u64> {
         let last = (len / STATIC_LEN).saturating_sub(1) * STATIC_LEN;
         let blocks = (12..=16).map(|shift| 1 << shift);
