@@ -234,6 +234,30 @@ fn names_in_older_copies_in_the_journal() {
 }
 
 #[test]
+fn older_copies_of_a_block_that_several_directories_claim() {
+    let Some(image) = Image::new("shared", "-t ext3 -b 1024") else { return };
+    let block: usize = image.ask("bmap /many 1").trim().parse().unwrap();
+    let copy = image.0.with_extension("block");
+    fs::write(&copy, &fs::read(&image.0).unwrap()[block * BLOCK..][..BLOCK]).unwrap();
+    image.debugfs(&["jo", &format!("jw -b {block} {}", copy.display()), "jc", "jr"]);
+    fs::remove_file(copy).unwrap();
+    image.debugfs(&[
+        &format!("sif /people block[1] {block}"),
+        "sif /people size 2048",
+        &format!("sif /people/ann/letters/old block[1] {block}"),
+        "sif /people/ann/letters/old size 2048",
+    ]);
+    image.patch(|bytes| bytes[block * BLOCK..][..BLOCK].fill(0xA5));
+    // Whoever claims the block: the directories that are named in the copy say where they stood.
+    let found = image.former_names();
+    assert!(found.len() > 5, "{found:?}");
+    for (inode, names) in found {
+        let [name] = &names[..] else { panic!("{inode}: {names:?}") };
+        assert!(name.path.starts_with("/many/") && name.witness == Witness::Journal, "{inode}: {name:?}");
+    }
+}
+
+#[test]
 fn a_parent_entry_tells_the_place() {
     let Some(image) = Image::new("parent", "-t ext2 -b 1024") else { return };
     let (inode, block) = (image.inode("/people/ann/letters"), image.block("/people/ann"));

@@ -116,13 +116,21 @@ impl Paths {
         paths
     }
 
-    /// Adds names that were found elsewhere; those with the smallest holders stay.
+    /// Adds names that were found elsewhere, in other directories; those with the smallest holders stay.
     fn absorb(&mut self, other: Paths, limit: usize) {
         for (inode, names) in other.names {
-            let mine = self.names.entry(inode).or_default();
-            mine.extend(names);
-            mine.sort();
-            mine.truncate(limit);
+            names.into_iter().for_each(|name| self.add_name(inode, name, limit));
+        }
+    }
+
+    /// Adds a name; those with the smallest holders stay, of one holder the first in its order. Which they are does not depend on the
+    /// order in which the holders come.
+    fn add_name(&mut self, inode: InodeNo, name: Name, limit: usize) {
+        let names = self.names.entry(inode).or_default();
+        let at = names.partition_point(|(holder, _)| *holder <= name.0);
+        if at < limit {
+            names.truncate(limit - 1);
+            names.insert(at, name);
         }
     }
 
@@ -150,10 +158,7 @@ impl Paths {
     fn add_names(&mut self, fs: &impl Directories, holder: InodeNo, wanted: Wanted<'_>, limit: usize) {
         fs.visit_entries(holder, &|inode| wanted.has(inode), &mut |inode, name| {
             if wanted.has(inode) && inode != holder {
-                let names = self.names.entry(inode).or_default();
-                if names.len() < limit {
-                    names.push((holder, name.to_vec()));
-                }
+                self.add_name(inode, (holder, name.to_vec()), limit);
             }
         });
     }
@@ -186,5 +191,29 @@ impl Paths {
         }
         let top = if at == self.root { String::new() } else { format!("<{at}>") };
         Some(names.iter().rev().fold(top, |path, name| path + "/" + name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_that_stay_do_not_depend_on_the_order_of_the_directories() {
+        let name = |holder: u32, name: &str| (InodeNo(holder), name.as_bytes().to_vec());
+        let of = |orders: &[(u32, &[&str])]| {
+            let mut paths = Paths::none(InodeNo(2));
+            for (holder, names) in orders {
+                names.iter().for_each(|one| paths.add_name(InodeNo(30), name(*holder, one), 3));
+            }
+            paths
+        };
+        let (third, fifth): ((_, &[&str]), (_, &[&str])) = ((3, &["y", "x"]), (5, &["z", "a"]));
+        let expected = vec![name(3, "y"), name(3, "x"), name(5, "z")];
+        assert_eq!(of(&[third, fifth]).names_of(InodeNo(30)), expected);
+        assert_eq!(of(&[fifth, third]).names_of(InodeNo(30)), expected);
+        let mut merged = of(&[fifth]);
+        merged.absorb(of(&[third]), 3);
+        assert_eq!(merged.names_of(InodeNo(30)), expected);
     }
 }

@@ -44,6 +44,8 @@ const LOST_MAX: usize = 1024;
 const CHECKSUMS_MAX: usize = 1 << 16;
 /// Directories named in a block that are asked where it belongs.
 const PARENTS_MAX: usize = 8;
+/// Directories that claim one block, as far as they are kept: those with the smallest numbers.
+const OWNERS_MAX: usize = 8;
 
 /// What is looked for: inodes, with the type byte that their entries have.
 struct Wanted {
@@ -87,8 +89,25 @@ struct Standing {
     traces: Traces,
     /// Directories that are named as such and are none.
     lost: BTreeSet<InodeNo>,
-    /// Who owns the blocks that there are older copies of.
-    owners: BTreeMap<u64, InodeNo>,
+    /// Who owns the blocks that there are older copies of; several directories where they share a block.
+    owners: BTreeMap<u64, BTreeSet<InodeNo>>,
+}
+
+impl Standing {
+    /// Takes up owners of `block`. What is kept in the end does not depend on the order.
+    fn add_owners(&mut self, block: u64, owners: impl IntoIterator<Item = InodeNo>) {
+        let kept = self.owners.entry(block).or_default();
+        kept.extend(owners);
+        while kept.len() > OWNERS_MAX {
+            kept.pop_last();
+        }
+    }
+
+    fn absorb(&mut self, other: Standing) {
+        self.traces.merge(other.traces);
+        self.lost.extend(other.lost);
+        other.owners.into_iter().for_each(|(block, owners)| self.add_owners(block, owners));
+    }
 }
 
 /// How entries are laid out where nothing more is known.
@@ -114,11 +133,12 @@ impl Search<'_> {
         lost.extend(&standing.lost);
         let lost = lost.into_iter().take(LOST_MAX).collect();
         copies::of_lost(self.fs, &lost, &mut copies);
-        let mut traces = standing.traces;
+        let (mut traces, unowned) = (standing.traces, BTreeSet::new());
         let mut checksums_left = CHECKSUMS_MAX;
         for copy in copies {
-            let owner = copy.own.or_else(|| standing.owners.get(&copy.of?).copied());
-            self.search_copy((copy, owner), &wanted, (&lost, &mut checksums_left), &mut traces);
+            let owners = copy.of.and_then(|block| standing.owners.get(&block));
+            let owners = owners.filter(|_| copy.own.is_none()).unwrap_or(&unowned);
+            self.search_copy((copy, owners), &wanted, (&lost, &mut checksums_left), &mut traces);
         }
         self.told(inodes, &traces)
     }
@@ -162,9 +182,7 @@ impl Search<'_> {
             |found, part| part.iter().for_each(|inode| self.search(*inode, wanted, &copied, found)),
         );
         parts.into_iter().fold(Standing::default(), |mut all, part| {
-            all.traces.merge(part.traces);
-            all.lost.extend(part.lost);
-            all.owners.extend(part.owners);
+            all.absorb(part);
             all
         })
     }
@@ -175,7 +193,7 @@ impl Search<'_> {
         let params = DirectoryParams::of(self.fs, &directory);
         for run in &directory.runs {
             let end = run.physical.saturating_add(u64::from(run.count));
-            found.owners.extend(copied.range(run.physical..end).map(|block| (*block, inode)));
+            copied.range(run.physical..end).for_each(|block| found.add_owners(*block, [inode]));
         }
         if params.encrypted {
             return;
@@ -246,10 +264,10 @@ impl Search<'_> {
         }
     }
 
-    /// Searches a block that no directory leads to.
+    /// Searches a block that no directory leads to; `owners` have the block that it is an older copy of.
     fn search_copy(
         &self,
-        (copy, owner): (Copy, Option<InodeNo>),
+        (copy, owners): (Copy, &BTreeSet<InodeNo>),
         wanted: &Wanted,
         (lost, checksums_left): (&BTreeSet<InodeNo>, &mut usize),
         traces: &mut Traces,
@@ -261,9 +279,14 @@ impl Search<'_> {
             return;
         }
         let entries = &bytes[..entries_len(&bytes, self.fs.geometry.features)];
-        let holder = owner
+        let only_owner = if owners.len() == 1 { owners.first().copied() } else { None };
+        let holder = copy
+            .own
+            .or(only_owner)
+            .or_else(|| copies::owner_by_checksum(self.fs, &bytes, owners, checksums_left))
             .or_else(|| copies::owner_by_checksum(self.fs, &bytes, lost, checksums_left))
-            .or_else(|| self.common_parent(entries, layout));
+            .or_else(|| self.common_parent(entries, layout))
+            .or_else(|| owners.first().copied());
         let may_be_encrypted = self.fs.geometry.features.has_incompat(Incompat::ENCRYPT);
         let fits = |inode: InodeNo, byte: u8| wanted.fits(inode, byte);
         mentions::visit(entries, (layout, first), &fits, &mut |mention| {
