@@ -45,6 +45,12 @@ pub(crate) fn replay(
         findings.raise(Problem::new(&FAST_COMMIT_CORRUPT).detail("why", why));
         return false;
     }
+    overlay.promise(scan.valid.iter().filter_map(|change| match *change {
+        Change::AddRange { physical, count, .. } if count > 0 => {
+            Some((physical, physical.saturating_add(u64::from(count) - 1)))
+        }
+        _ => None,
+    }));
     let mut changes = Changes::new(overlay, now, orphans);
     scan.valid.into_iter().for_each(|change| changes.apply(change));
     let left_out = changes.finish();

@@ -35,6 +35,8 @@ pub(crate) struct ReplayOverlay<'d> {
     /// Block bitmap, inode bitmap and inode table of every group, as settled.
     places: Vec<[u64; 3]>,
     writes: Blocks,
+    /// Blocks that the log gives to files, first and last, sorted by the first: never handed out by `allocate`.
+    promised: Vec<(u64, u64)>,
 }
 
 /// Why an edit could not be made.
@@ -65,7 +67,26 @@ impl<'d> ReplayOverlay<'d> {
                 .map(|group| [group.desc.block_bitmap, group.desc.inode_bitmap, group.desc.inode_table])
                 .collect(),
             writes: Blocks::new(),
+            promised: Vec::new(),
         }
+    }
+
+    /// Keeps [`ReplayOverlay::allocate`] from handing out `ranges` (first and last block). Their bits in the bitmaps may still be clear.
+    pub fn promise(&mut self, ranges: impl Iterator<Item = (u64, u64)>) {
+        let mut sorted: Vec<(u64, u64)> = ranges.collect();
+        sorted.sort_unstable();
+        // Each range reaches as far as any before it, so that the last one that begins before a block tells.
+        let mut reach = 0;
+        for (_, last) in &mut sorted {
+            reach = reach.max(*last);
+            *last = reach;
+        }
+        self.promised = sorted;
+    }
+
+    fn is_promised(&self, first: u64, last: u64) -> bool {
+        let begun = self.promised.partition_point(|(start, _)| *start <= last);
+        begun.checked_sub(1).and_then(|at| self.promised.get(at)).is_some_and(|(_, reach)| *reach >= first)
     }
 
     /// Tells the device that these blocks will be read, as far as they can be blocks of the file system.
@@ -323,7 +344,7 @@ impl<'d> ReplayOverlay<'d> {
         Ok(self.read(desc.block_bitmap)?)
     }
 
-    /// Finds a free block, first in `group` and behind it, marks it in use and returns it.
+    /// Finds a free block that is not promised, first in `group` and behind it, marks it in use and returns it.
     pub fn allocate(&mut self, group: GroupNo) -> Result<u64, EditError> {
         let groups = self.geometry.group_count;
         for step in 0..groups {
@@ -335,10 +356,13 @@ impl<'d> ReplayOverlay<'d> {
             let bitmap = self.block_bitmap(group, &desc)?;
             let blocks = self.geometry.group_blocks(group);
             let cluster = u64::from(self.geometry.cluster_blocks);
-            let free =
-                (0..blocks.count.div_ceil(cluster)).find(|bit| !get_bit(&bitmap, width::low_u32(*bit)));
-            if let Some(bit) = free {
-                let block = blocks.start.0 + bit * cluster;
+            let place = |bit: u64| blocks.start.0 + bit * cluster;
+            let is_free = |bit: &u64| {
+                let block = place(*bit);
+                !get_bit(&bitmap, width::low_u32(*bit)) && !self.is_promised(block, block + (cluster - 1))
+            };
+            if let Some(bit) = (0..blocks.count.div_ceil(cluster)).find(is_free) {
+                let block = place(bit);
                 self.mark_blocks(block, 1, true)?;
                 return Ok(block);
             }
