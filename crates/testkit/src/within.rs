@@ -29,6 +29,13 @@ impl Default for Manner {
     }
 }
 
+/// Other ways to go about it than one worker: two, very many, and three that take small batches in an order drawn from `seed`.
+pub fn other_manners(seed: u64) -> [Manner; 3] {
+    let of = |threads| Manner { threads, ..Manner::default() };
+    let schedule = Schedule { shuffle: Some(seed), batch_max: 2, ..Manner::default().schedule };
+    [of(2), of(64), Manner { schedule, ..of(3) }]
+}
+
 /// Checks `device`.
 pub fn checked(device: &Arc<dyn Device>, manner: Manner) -> Result<CheckReport, Refused> {
     check(device, &options(manner), &Progress::new(), &AtomicBool::new(false))
@@ -68,4 +75,13 @@ pub fn found_on(device: &Arc<dyn Device>, manner: Manner) -> Vec<String> {
         format!("{} {path} {}", problem.row.code, problem.message())
     }));
     lines
+}
+
+/// What was found, in words: code and message of each problem, sorted.
+pub fn told(report: &CheckReport) -> Vec<String> {
+    let problems =
+        report.findings.iter().map(|problem| format!("{}: {}", problem.row.code, problem.message()));
+    let mut problems: Vec<String> = problems.collect();
+    problems.sort();
+    problems
 }

@@ -10,7 +10,9 @@ use fsmend_device::{MemoryDevice, Plan, PlanBuilder};
 use fsmend_engine::{Row, Severity};
 use fsmend_testkit::crash::Case;
 use fsmend_testkit::host::skip;
-use fsmend_testkit::ufs::checked::{check, codes, folder, image, memory, plan, plan_of, repaired, with};
+use fsmend_testkit::ufs::checked::{
+    check, codes, folder, image, manner, memory, plan, plan_of, repaired, with,
+};
 use fsmend_testkit::ufs::{Image, KINDS, Kind, Make, Node, peers, tree};
 use fsmend_ufs_check::rows;
 use fsmend_ufs_format::group::{bit, set_bit};
@@ -586,7 +588,7 @@ fn random_damage_is_mended_the_same_at_any_thread_count() {
         for seed in seeds {
             let mut image = Image::open(whole.bytes.clone()).unwrap();
             damage(&mut image, &mut SeededRandom::new(seed));
-            let Ok(one) = plan_of(&memory(&image.bytes), 1) else {
+            let Ok(one) = plan_of(&memory(&image.bytes), manner(1)) else {
                 refused += 1;
                 continue;
             };

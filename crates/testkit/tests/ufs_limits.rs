@@ -167,7 +167,7 @@ fn a_snapshot_that_is_to_stay_stays_and_the_rest_is_mended() {
         image.fragments(at, 1).fill(0);
         image.amend("/d1", |record| record.set_links(7));
         let device = memory(&image.bytes);
-        let whole = plan_of(&device, 2).unwrap();
+        let whole = plan_of(&device, manner(2)).unwrap();
         let found: Vec<&Problem> = whole.found.findings.iter().collect();
         let declined: Vec<&Problem> =
             found.iter().copied().filter(|problem| problem.row.code == rows::SNAPSHOT_BLOCKS.code).collect();
@@ -207,7 +207,7 @@ fn a_repair_that_would_change_what_a_snapshot_shows_is_refused() {
             let mut image = Image::open(image.bytes.clone()).unwrap();
             damage(&mut image);
             assert_ne!(codes(&check(&image.bytes, 1)), [""; 0], "{make:?} {number}");
-            match plan_of(&memory(&image.bytes), 2) {
+            match plan_of(&memory(&image.bytes), manner(2)) {
                 Ok(repair) => assert!(is_allowed && repair.is_clean(), "{make:?} {number}"),
                 Err(why) => {
                     assert!(!is_allowed && why.contains("1 active snapshot,"), "{make:?} {number}: {why}")

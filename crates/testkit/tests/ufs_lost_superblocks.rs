@@ -5,7 +5,7 @@
 
 use fsmend::FAMILIES;
 use fsmend_testkit::repair::Scratch;
-use fsmend_testkit::ufs::checked::{check, codes, memory, plan_of, repaired};
+use fsmend_testkit::ufs::checked::{check, codes, manner, memory, plan_of, repaired};
 use fsmend_testkit::ufs::judged::{Sound, judge};
 use fsmend_testkit::ufs::lived_in::LivedIn;
 use fsmend_testkit::ufs::{Image, KINDS, Maker, Shape, peers};
@@ -185,7 +185,7 @@ fn a_file_system_whose_start_is_overwritten_is_found_by_what_is_behind() {
 fn where_the_groups_do_not_agree_it_is_refused() {
     let base = LivedIn::made(Ufs2, Little, (4096, 512), 12 << 20);
     let refused = |bytes: &[u8], what: &str| {
-        let answer = plan_of(&memory(bytes), 1).map(|_| ());
+        let answer = plan_of(&memory(bytes), manner(1)).map(|_| ());
         assert!(
             answer.clone().is_err_and(|why| why.contains("no cylinder groups that agree")),
             "{what}: {answer:?}"

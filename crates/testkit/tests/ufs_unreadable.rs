@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fsmend_device::{Device, MemoryDevice};
 use fsmend_testkit::flawed::Flawed;
-use fsmend_testkit::ufs::checked::{codes, image, plan, plan_of};
+use fsmend_testkit::ufs::checked::{codes, image, manner, plan, plan_of};
 use fsmend_testkit::ufs::{KINDS, Make};
 use fsmend_ufs_check::rows;
 use fsmend_ufs_format::group::bit;
@@ -34,7 +34,7 @@ fn what_cannot_be_read_is_said_and_the_rest_is_repaired() {
     ] {
         let device: Arc<dyn Device> =
             Arc::new(Flawed { memory: MemoryDevice::new("ufs", image.bytes.clone()), flaw });
-        let repair = plan_of(&device, 2).unwrap_or_else(|why| panic!("{}: {why}", row.code));
+        let repair = plan_of(&device, manner(2)).unwrap_or_else(|why| panic!("{}: {why}", row.code));
         assert!(codes(&repair.found).contains(&row.code), "{}: {:?}", row.code, codes(&repair.found));
     }
 }
@@ -51,7 +51,7 @@ fn a_copy_that_cannot_be_read_or_has_no_room_is_said() {
         memory: MemoryDevice::new("ufs", image.bytes.clone()),
         flaw: shared..shared + 512,
     });
-    let repair = plan_of(&device, 2).unwrap();
+    let repair = plan_of(&device, manner(2)).unwrap();
     assert!(codes(&repair.found).contains(&rows::COPY_UNREADABLE.code), "{:?}", codes(&repair.found));
     // A file that owns every free block.
     let big = image.find("/d2/f6").0;

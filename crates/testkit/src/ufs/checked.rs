@@ -74,15 +74,15 @@ pub fn check(bytes: &[u8], threads: usize) -> CheckReport {
 }
 
 /// The repair of what is on a device, or why there is none.
-pub fn plan_of(device: &Arc<dyn Device>, threads: usize) -> Result<Repair, String> {
-    let options = RepairOptions { check: options(manner(threads)), policy: RepairPolicy::default() };
+pub fn plan_of(device: &Arc<dyn Device>, manner: Manner) -> Result<Repair, String> {
+    let options = RepairOptions { check: options(manner), policy: RepairPolicy::default() };
     let planned = Checker(Ufs).plan(device, &options, &Progress::new(), &AtomicBool::new(false));
     planned.map_err(|refused| refused.refusal.to_string())
 }
 
 /// The repair of an image.
 pub fn plan(bytes: &[u8], threads: usize) -> Repair {
-    plan_of(&memory(bytes), threads).unwrap_or_else(|why| panic!("{why}"))
+    plan_of(&memory(bytes), manner(threads)).unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// The image with changes written.

@@ -8,6 +8,7 @@ use std::path::Path;
 use super::checked::{check, codes, folder, memory, plan_of, with};
 use super::{Kind, Node, peers, tree};
 use crate::host::skip;
+use crate::within::{Manner, other_manners, told};
 
 /// All names of an image.
 pub type Tree = BTreeMap<String, Node>;
@@ -28,14 +29,17 @@ impl Sound {
 /// What is wrong with the repair of an image. With the state before the damage, files are to be kept of which nothing changed, and those that
 /// fsck_ffs keeps.
 pub fn judge(image: &[u8], sound: Option<&Sound>, has_peer: bool) -> Result<(), String> {
-    let one = plan_of(&memory(image), 1).map_err(|why| format!("refused: {why}"))?;
+    let one = plan_of(&memory(image), Manner::default()).map_err(|why| format!("refused: {why}"))?;
     if !one.is_clean() {
         return Err(format!("not mended: {:?} left {:?}", codes(&one.found), codes(&one.left)));
     }
-    for threads in [2, 64] {
-        let other = plan_of(&memory(image), threads).map_err(|why| format!("refused: {why}"))?;
+    for manner in other_manners(image.len() as u64) {
+        let other = plan_of(&memory(image), manner).map_err(|why| format!("refused: {why}"))?;
         if one.changes != other.changes {
-            return Err(format!("other bytes at {threads} threads"));
+            return Err(format!("other bytes with {manner:?}"));
+        }
+        if told(&one.found) != told(&other.found) {
+            return Err(format!("{:?} is found with {manner:?}, {:?}", told(&other.found), told(&one.found)));
         }
     }
     let repaired = with(image, &one.changes);

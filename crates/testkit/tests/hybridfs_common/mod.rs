@@ -17,7 +17,8 @@ use fsmend_hybridfs_driver::{Hybrid, MountOptions};
 use fsmend_hybridfs_format::{RECORD_LEN, ROOT, Record};
 use fsmend_testkit::driver::NOW;
 use fsmend_testkit::hybridfs::Image;
-use fsmend_testkit::within::{Manner, options};
+pub use fsmend_testkit::within::told;
+use fsmend_testkit::within::{Manner, options, other_manners};
 use fsmend_vfs::{FileKind, FileSystem, InodeNo, Time, Visit};
 
 pub const FILE_2000: &str = "inline/file-2000";
@@ -41,7 +42,11 @@ pub fn check(bytes: &[u8], threads: usize) -> Result<CheckReport, Refused> {
 }
 
 pub fn plan(bytes: &[u8], threads: usize) -> Result<Repair, Refused> {
-    let options = RepairOptions { check: options(manner(threads)), policy: RepairPolicy::default() };
+    plan_in(bytes, manner(threads))
+}
+
+fn plan_in(bytes: &[u8], manner: Manner) -> Result<Repair, Refused> {
+    let options = RepairOptions { check: options(manner), policy: RepairPolicy::default() };
     Checker(Family).plan(&device(bytes), &options, &Progress::new(), &AtomicBool::new(false))
 }
 
@@ -51,14 +56,6 @@ pub fn with(bytes: &[u8], changes: &[(u64, Vec<u8>)]) -> Vec<u8> {
         bytes[*at as usize..][..new.len()].copy_from_slice(new);
     }
     bytes
-}
-
-pub fn told(report: &CheckReport) -> Vec<String> {
-    let problems =
-        report.findings.iter().map(|problem| format!("{}: {}", problem.row.code, problem.message()));
-    let mut problems: Vec<String> = problems.collect();
-    problems.sort();
-    problems
 }
 
 fn mount(bytes: &[u8]) -> Hybrid {
@@ -109,10 +106,10 @@ pub fn tree(bytes: &[u8]) -> BTreeMap<String, (FileKind, Vec<u8>)> {
 pub fn mended(bytes: &[u8]) -> (Repair, Vec<u8>) {
     let one = plan(bytes, 1).unwrap();
     assert!(one.is_clean(), "found {:#?}\nleft {:#?}", told(&one.found), told(&one.left));
-    for threads in [2, 64] {
-        let other = plan(bytes, threads).unwrap();
-        assert_eq!(told(&other.found), told(&one.found), "at {threads} threads");
-        assert!(other.changes == one.changes, "other bytes at {threads} threads");
+    for manner in other_manners(bytes.len() as u64) {
+        let other = plan_in(bytes, manner).unwrap();
+        assert_eq!(told(&other.found), told(&one.found), "with {manner:?}");
+        assert!(other.changes == one.changes, "other bytes with {manner:?}");
     }
     let repaired = with(bytes, &one.changes);
     let after = check(&repaired, 2).unwrap();
