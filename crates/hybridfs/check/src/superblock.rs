@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fsmend_device::Device;
 use fsmend_engine::options::SuperblockOptions;
+use fsmend_engine::problem::escape_name;
 use fsmend_engine::{Findings, Layer, Problem, Refusal};
 use fsmend_hybridfs_format::{ANCHORS, Anchor, Incompat, Superblock, anchor_offset};
 
@@ -33,6 +34,35 @@ pub fn find(device: &dyn Device) -> Result<(u64, Superblock), String> {
         }
     }
     Err(why.unwrap_or_default())
+}
+
+/// The superblock on a device that has nothing but the log of a file system.
+pub fn of_log(device: &dyn Device) -> Option<Superblock> {
+    parsed(device, 0).ok().filter(|sb| sb.log_device().is_some())
+}
+
+/// Whether two superblocks are those of one file system and its log.
+pub fn are_of_one(one: &Superblock, other: &Superblock) -> bool {
+    (one.uuid, one.log_uuid) == (other.uuid, other.log_uuid)
+}
+
+/// What a file system is called in a message.
+pub fn name(sb: &Superblock) -> String {
+    match label(sb) {
+        label if label.is_empty() => format!("UUID {}", uuid(sb)),
+        label => format!("\"{label}\", UUID {}", uuid(sb)),
+    }
+}
+
+/// The label, as text.
+pub fn label(sb: &Superblock) -> String {
+    escape_name(sb.label.split(|byte| *byte == 0).next().unwrap_or_default())
+}
+
+/// The UUID, as text.
+pub fn uuid(sb: &Superblock) -> String {
+    let uuid: String = sb.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| uuid.get(part).unwrap_or_default()).join("-")
 }
 
 /// Whether the log of a file system is on another device, and `device` does not have it.
@@ -74,6 +104,11 @@ pub(crate) fn settle(
     let (place, first) = match wanted.block {
         Some(block) => named(device, block, wanted.block_size)?,
         None => find(device).map_err(|why| {
+            if let Some(sb) = of_log(device) {
+                let message =
+                    format!("This is only the log of a hybridfs ({}), which is on another device", name(&sb));
+                return refused("only-log", message, "Check that device, and give this one with -j");
+            }
             let message = format!("There is no usable hybridfs superblock: {why}");
             refused("not-hybridfs", message, "Check that this is the right device and offset")
         })?,
@@ -85,15 +120,15 @@ pub(crate) fn settle(
     };
     if is_cut_off(device, &used) {
         if is_divided(device, &used) {
-            let message = "The log of the file system is on another device".to_owned();
-            return Err(refused("log-elsewhere", message, "Give its device with -j"));
+            let message = format!("The log of the file system ({}) is on another device", name(&used));
+            let hint = "No block device has it; give its device or image with -j";
+            return Err(refused("log-elsewhere", message, hint));
         }
         let (all, there) = (used.fragments.saturating_mul(u64::from(used.fragment_size)), device.len());
         let message = format!("The file system has {all} bytes, its device only {there}");
         return Err(refused("cut-off", message, "Extend the device or restore the missing part"));
     }
-    let is_foreign = |copy: &Superblock| copy.uuid != used.uuid || copy.log_uuid != used.log_uuid;
-    if used.log_device().is_some() && matches!(&copies[1].1, Ok(copy) if is_foreign(copy)) {
+    if used.log_device().is_some() && matches!(&copies[1].1, Ok(copy) if !are_of_one(copy, &used)) {
         let message = "The device of the log belongs to another file system".to_owned();
         return Err(refused("wrong-log", message, "Give the right one with -j"));
     }

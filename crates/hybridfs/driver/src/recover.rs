@@ -142,7 +142,8 @@ fn superblock(device: &Arc<dyn WritableDevice>) -> std::result::Result<Superbloc
                 return Ok(sb);
             }
             Ok(sb) if sb.log_device().is_some() => {
-                why = "its log is on another device, which was not given".to_owned();
+                why =
+                    "its log is on another device, which was not found; give it with -o log=PATH".to_owned();
             }
             Ok(_) => why = "the device is too short".to_owned(),
             Err(error) if why.is_empty() => why = error,
