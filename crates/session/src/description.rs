@@ -56,7 +56,7 @@ mod tests {
             members: vec![("segment", segment), ("len", 5)],
         };
         let values = vec![
-            ("free-blocks", 1234.into()),
+            ("free-blocks", 1234u64.into()),
             ("label", Value::Text(String::new()).into()),
             ("last-segments", Detail::Table(vec![row(7), row(8)])),
         ];
