@@ -33,10 +33,14 @@ impl Plain for Hybrid {
     const PINS: Option<&'static dyn Pins> = Some(&pins::HybridPins);
 
     fn trace(device: &dyn Device) -> Option<Trace> {
-        let Ok((place, _)) = superblock::find(device) else {
+        let Ok((place, _)) = superblock::find_usual(device) else {
             return superblock::of_log(device).map(|_| Trace::Superblock);
         };
         Some(if place == SUPERBLOCK_OFFSET { Trace::Superblock } else { Trace::Copy })
+    }
+
+    fn is_hidden_on(device: &dyn Device) -> bool {
+        superblock::find(device).is_ok()
     }
 
     fn rows() -> Vec<&'static Row> {

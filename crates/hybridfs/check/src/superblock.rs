@@ -3,16 +3,21 @@
 
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_device::Device;
 use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::problem::escape_name;
 use fsmend_engine::{Findings, Layer, Problem, Refusal};
-use fsmend_hybridfs_format::{ANCHORS, Anchor, Incompat, Superblock, anchor_offset};
+use fsmend_hybridfs_format::{ANCHORS, Anchor, Incompat, STATIC_LEN, Superblock, anchor_offset};
 
 use crate::log::{Log, Segment};
 use crate::rows;
 
 const LEN: usize = 512;
+/// Bytes at the start of a device in which a superblock in the log is looked for everywhere.
+const SEARCHED: u64 = 64 << 20;
+/// Bytes of that which are read together.
+const PIECE: u64 = 256 << 10;
 
 fn read(device: &dyn Device, offset: u64) -> Result<Vec<u8>, String> {
     let mut bytes = vec![0; LEN];
@@ -24,8 +29,37 @@ fn parsed(device: &dyn Device, offset: u64) -> Result<Superblock, String> {
     Superblock::parse(&read(device, offset)?).map_err(|wrong| wrong.to_string())
 }
 
-/// The superblock at its place, or a copy: the one at the end of the device, or the one in a log that lies where logs usually do.
+/// The superblock at its place, or a copy: one that [`find_usual`] finds, or else the one in a log whose size was chosen.
 pub fn find(device: &dyn Device) -> Result<(u64, Superblock), String> {
+    find_usual(device).or_else(|why| in_log(device).ok_or(why))
+}
+
+/// The superblock in a log whose size was chosen: where sizes that people choose would put it, or anywhere in the first [`SEARCHED`] bytes. It has to say itself that it is there.
+fn in_log(device: &dyn Device) -> Option<(u64, Superblock)> {
+    let is_it = |place: u64, bytes: &[u8]| {
+        let sb = Superblock::parse(bytes).ok()?;
+        (sb.copies()[1] == place && !is_cut_off(device, &sb)).then_some((place, sb))
+    };
+    let read_at = |place: u64| is_it(place, &read(device, place).ok()?);
+    let likely = || Superblock::likely_places(device.len()).into_iter().find_map(read_at);
+    let mut piece = vec![0; width::index(PIECE)];
+    // The log is in the middle.
+    let starts = (0..SEARCHED.min(device.len() / 2 + PIECE)).step_by(width::index(PIECE));
+    let mut pieces =
+        starts.filter(|start| device.len().checked_sub(*start).is_some_and(|rest| rest >= PIECE));
+    let searched = pieces.find_map(|start| {
+        if device.read_at(start, &mut piece).is_err() {
+            return (start..start + PIECE).step_by(width::index(STATIC_LEN)).find_map(read_at);
+        }
+        let mut places =
+            (start..).step_by(width::index(STATIC_LEN)).zip(piece.chunks(width::index(STATIC_LEN)));
+        places.find_map(|(place, bytes)| is_it(place, bytes))
+    });
+    searched.or_else(likely)
+}
+
+/// The superblock at its place, or a copy: the one at the end of the device, or the one in a log that lies where logs usually do.
+pub fn find_usual(device: &dyn Device) -> Result<(u64, Superblock), String> {
     let mut why = None;
     for place in Superblock::usual_places(device.len()) {
         match parsed(device, place) {
