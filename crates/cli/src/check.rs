@@ -105,11 +105,9 @@ pub fn external_journal(
     limit: Option<&Arc<ReadLimit>>,
 ) -> Result<Option<Arc<dyn Device>>, Refusal> {
     let Some(path) = path else { return Ok(None) };
-    target::plain(path).map(|device| Some(target::limited(device, limit))).map_err(|refusal| Refusal {
-        code: "journal-device",
-        message: format!("cannot use the external journal {}: {}", path.display(), refusal.message),
-        hint: refusal.hint,
-    })
+    target::plain(path)
+        .map(|device| Some(target::limited(device, limit)))
+        .map_err(|refusal| target::unusable_part(path, refusal))
 }
 
 /// Checks all volumes, as many at once as there are threads, and returns the outcomes in the order of the volumes. Where
@@ -260,8 +258,7 @@ pub fn check_one(
         return outcome(volume, started, Err(outcome::cancelled()));
     }
     let environment = target::environment();
-    let start = target::start_of(device.as_ref(), arguments.common.offset);
-    if let Err(refusal) = refuse_interrupted(&environment, &volume.path, start, device.as_ref()) {
+    if let Err(refusal) = refuse_interrupted(&environment, &volume.path, volume.start, device.as_ref()) {
         return outcome(volume, started, Err(refusal));
     }
     if arguments.estimate {

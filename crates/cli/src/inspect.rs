@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsmend inspect`: what a file system is and how full it is, without a check, as its family describes it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use fsmend_device::{Device, OpenOptions};
-use fsmend_engine::Refusal;
+use fsmend_engine::options::SuperblockOptions;
 use fsmend_session::Description;
 use serde_json::{Value as Json, json};
 
-use crate::check::external_journal;
 use crate::common_args::PlainFormat as Format;
 use crate::style::printable;
 use crate::target::Volume;
@@ -45,12 +44,12 @@ pub fn run(arguments: &InspectArgs) -> u8 {
     let volumes = target::volumes_of(&arguments.target, &options);
     output::warn(&volumes);
     let (mut all, mut code) = (Vec::new(), exit::CLEAN);
-    let external = external_journal(arguments.journal.as_deref(), None);
-    for volume in &volumes {
-        match described(volume, &external) {
+    for volume in volumes {
+        let target = volume.target.clone();
+        match described(volume, arguments.journal.as_deref()) {
             Ok(described) => all.push(described),
             Err(why) => {
-                eprintln!("fsmend: {}: {why}.", printable(&volume.target));
+                eprintln!("fsmend: {}: {}.", printable(&target), why.trim_end_matches('.'));
                 code = exit::OPERATIONAL;
             }
         }
@@ -95,16 +94,12 @@ impl Described {
     }
 }
 
-fn described(
-    volume: &Volume,
-    external: &Result<Option<Arc<dyn Device>>, Refusal>,
-) -> Result<Described, String> {
-    let said = |refusal: Refusal| refusal.to_string();
-    let device: Arc<dyn Device> = volume.device.clone().map_err(said)?;
+fn described(volume: Volume, journal: Option<&Path>) -> Result<Described, String> {
+    let volume = volume.whole(journal, &target::environment(), SuperblockOptions::default());
+    let device: Arc<dyn Device> = volume.device.map_err(|refusal| refusal.to_string())?;
     let family = target::FAMILIES.of(&*device);
-    let device = family.with_external(&device, external.clone().map_err(said)?.as_ref()).map_err(said)?;
     let description = family.describe(&device, machine::time())?;
-    Ok(Described { target: volume.target.clone(), partition: volume.partition, description })
+    Ok(Described { target: volume.target, partition: volume.partition, description })
 }
 
 fn as_json(all: &[Described]) -> Json {

@@ -34,7 +34,17 @@ pub fn volumes(arguments: &CheckArgs, limit: Option<&Arc<ReadLimit>>) -> Vec<Vol
         ..volume
     };
     let volumes = arguments.targets.iter().flat_map(|path| volumes_of(path, &options));
-    volumes.map(|volume| with_journal(volume, &arguments.common)).map(limited).map(Volume::noted).collect()
+    let environment = environment();
+    let whole = |volume: Volume| {
+        let options = arguments.common.superblock_options();
+        volume.whole(arguments.common.journal.as_deref(), &environment, options)
+    };
+    volumes
+        .map(whole)
+        .map(|volume| with_journal(volume, &arguments.common))
+        .map(limited)
+        .map(Volume::noted)
+        .collect()
 }
 
 /// Looks for the external journal of a volume, unless the options name one or exclude replay.

@@ -15,6 +15,7 @@ pub mod claims;
 pub mod clock;
 pub mod cores;
 pub mod crosscheck;
+pub mod detail;
 pub(crate) mod edits;
 pub(crate) mod estimate;
 pub(crate) mod files;

@@ -2,6 +2,7 @@
 //! What a file system is and how full it is, without a check: lines for people, members for programs.
 
 use fsmend_engine::Value;
+use fsmend_engine::detail::{Detail, TableRow};
 use serde_json::{Map, Value as Json, json};
 
 use crate::numbers::thousands;
@@ -20,12 +21,16 @@ pub struct Description {
 
 impl Description {
     /// A line and a member for each value.
-    pub fn of_values(values: Vec<(&'static str, Value)>) -> Self {
+    pub fn of_values(values: Vec<(&'static str, Detail)>) -> Self {
         let mut description = Description::default();
         for (name, value) in values {
             let (shown, member) = match value {
-                Value::Number(number) => (thousands(number), json!(number)),
-                other => (printable(&other.to_string()), json!(other.to_string())),
+                Detail::Value(Value::Number(number)) => (thousands(number), json!(number)),
+                Detail::Value(other) => (printable(&other.to_string()), json!(other.to_string())),
+                Detail::Table(rows) => {
+                    let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
+                    (texts.join(", "), rows.iter().map(members).collect())
+                }
             };
             if !shown.is_empty() {
                 description.lines.push(format!("{}: {shown}", name.replace('-', " ")));
@@ -36,15 +41,30 @@ impl Description {
     }
 }
 
+fn members(row: &TableRow) -> Json {
+    row.members.iter().map(|(name, number)| ((*name).to_owned(), json!(number))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn values_are_shown_and_written() {
-        let values = vec![("free-blocks", Value::Number(1234)), ("label", Value::Text(String::new()))];
+        let row = |segment| TableRow {
+            text: format!("{segment}: 5"),
+            members: vec![("segment", segment), ("len", 5)],
+        };
+        let values = vec![
+            ("free-blocks", 1234u64.into()),
+            ("label", Value::Text(String::new()).into()),
+            ("last-segments", Detail::Table(vec![row(7), row(8)])),
+        ];
         let description = Description::of_values(values);
-        assert_eq!(description.lines, ["free blocks: 1,234"], "what is empty is not shown");
-        assert_eq!(Json::Object(description.members), json!({"free_blocks": 1234, "label": ""}));
+        let lines = ["free blocks: 1,234", "last segments: 7: 5, 8: 5"];
+        assert_eq!(description.lines, lines, "what is empty is not shown");
+        let segments = json!([{"segment": 7, "len": 5}, {"segment": 8, "len": 5}]);
+        let all = json!({"free_blocks": 1234, "label": "", "last_segments": segments});
+        assert_eq!(Json::Object(description.members), all);
     }
 }

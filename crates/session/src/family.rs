@@ -55,11 +55,18 @@ pub trait Family: Sync {
         Err(format!("{} is not described", self.title()))
     }
 
+    /// Whether a part of the file system on `device` is on another one, [`Family::external_journal`]. Then nothing but
+    /// [`Family::with_external`] works on what was opened alone.
+    fn is_divided(&self, device: &dyn Device) -> bool {
+        let _ = device;
+        false
+    }
+
     /// The file system on `device` with the part of it that is on `external`, for families that divide theirs.
     fn with_external(
         &self,
         device: &Arc<dyn Device>,
-        external: Option<&Arc<dyn Device>>,
+        external: &Arc<dyn Device>,
     ) -> Result<Arc<dyn Device>, Refusal> {
         let _ = external;
         Ok(Arc::clone(device))

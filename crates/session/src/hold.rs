@@ -16,6 +16,8 @@ use fsmend_device::{
     WriteErrorKind, WriteOptions, WriteTest, apply, create_log, create_log_in, end_write_test, inspect_log,
     is_write_test, log_len, open_writable, overtaken_write_test, recover, remove_closed_logs,
 };
+use fsmend_engine::Refusal;
+use fsmend_engine::options::SuperblockOptions;
 use fsmend_engine::repair::Writes;
 
 use crate::external::{Journal, JournalError};
@@ -23,7 +25,7 @@ use crate::family::{Change, Family};
 use crate::interrupted::{self, Event};
 use crate::recovered_names::RecoveredNames;
 use crate::undo_place::Reserved;
-use crate::{Environment, ending, places};
+use crate::{Environment, ending, open, places};
 
 /// A target that no other process uses as long as this lives.
 pub struct Hold {
@@ -33,6 +35,8 @@ pub struct Hold {
     pub target: WritableTarget,
     /// Where the user says that its external journal is.
     pub journal: Option<PathBuf>,
+    /// Where the other part of a divided file system is.
+    pub other_part: Option<PathBuf>,
     environment: Environment,
 }
 
@@ -163,9 +167,36 @@ impl Hold {
     ) -> Result<Vec<Hold>, OpenError> {
         ending::wait(path, environment.pace, announce);
         let opened = open_writable(path, options, rights, &environment.families)?;
-        let hold =
-            |target| Hold { path: path.to_owned(), target, journal: None, environment: environment.clone() };
+        let hold = |target| Hold {
+            path: path.to_owned(),
+            target,
+            journal: None,
+            other_part: None,
+            environment: environment.clone(),
+        };
         Ok(opened.targets.into_iter().map(hold).collect())
+    }
+
+    /// With the part that is on another device, if its file system is divided: the one at `named`, or else the one that is found. So a plan is carried out on both, in one order.
+    pub fn whole(
+        mut self,
+        named: Option<&Path>,
+        options: SuperblockOptions,
+        tell: impl FnOnce(String),
+    ) -> Result<Hold, Refusal> {
+        let device = self.device();
+        let Some(place) = open::other_part(&*device, named, (&self.environment, options), tell) else {
+            return Ok(self);
+        };
+        let refused = |message| {
+            let hint = "Give the device of the log with -j".to_owned();
+            open::unusable_part(&place, Refusal { code: "journal-device", message, hint })
+        };
+        let driver = self.family().driver().ok_or_else(|| refused("nothing writes it".to_owned()))?;
+        let joined = driver.with_log(Arc::clone(&self.target.device), &place, false).map_err(refused)?;
+        self.target.device = joined;
+        self.other_part = Some(place);
+        Ok(self)
     }
 
     /// The family of its file system.

@@ -19,6 +19,8 @@ pub struct Volume {
     pub path: PathBuf,
     /// The partition of the target, when it is one.
     pub partition: Option<u32>,
+    /// Byte of the target at which it starts.
+    pub start: u64,
     /// Things the user should know, in sentences.
     pub warnings: Vec<String>,
     /// The device, or why there is none.
@@ -43,6 +45,19 @@ impl Volume {
         self
     }
 
+    /// With the part that is on another device, if its file system is divided: the one at `named`, or else the one that is found.
+    pub fn whole(
+        mut self,
+        named: Option<&Path>,
+        environment: &Environment,
+        options: SuperblockOptions,
+    ) -> Volume {
+        let Ok(device) = &self.device else { return self };
+        let tell = |sentence| self.warnings.push(sentence);
+        let whole = whole(device, named, (environment, options), tell);
+        Volume { device: whole, ..self }
+    }
+
     /// Looks for its external journal, if it has one.
     pub fn with_journal(mut self, environment: &Environment, options: SuperblockOptions) -> Volume {
         let Ok(device) = &self.device else { return self };
@@ -64,6 +79,45 @@ pub fn external_journal(
     let family = environment.families.of(device);
     let wanted = family.external_journal(device, options, (environment.now)())?;
     journal_device::find(&*wanted, tell)
+}
+
+/// `device`, with the part that is on another one if its file system is divided: the one at `named`, or else the one that is found. Where there is none it stays as it is, and a
+/// check says what is missing.
+pub fn whole(
+    device: &Arc<dyn Device>,
+    named: Option<&Path>,
+    (environment, options): (&Environment, SuperblockOptions),
+    tell: impl FnOnce(String),
+) -> Result<Arc<dyn Device>, Refusal> {
+    match other_part(&**device, named, (environment, options), tell) {
+        Some(place) => {
+            let external = plain(&place).map_err(|refusal| unusable_part(&place, refusal))?;
+            environment.families.of(&**device).with_external(device, &external)
+        }
+        None => Ok(Arc::clone(device)),
+    }
+}
+
+/// Where the other part of a divided file system is: what is `named`, or else what is found.
+pub fn other_part(
+    device: &dyn Device,
+    named: Option<&Path>,
+    (environment, options): (&Environment, SuperblockOptions),
+    tell: impl FnOnce(String),
+) -> Option<PathBuf> {
+    if !environment.families.of(device).is_divided(device) {
+        return None;
+    }
+    named.map(Path::to_owned).or_else(|| external_journal(device, environment, options, tell))
+}
+
+/// Why the device at `place` is not the external journal.
+pub fn unusable_part(place: &Path, refusal: Refusal) -> Refusal {
+    Refusal {
+        code: "journal-device",
+        message: format!("cannot use the external journal {}: {}", place.display(), refusal.message),
+        hint: refusal.hint,
+    }
 }
 
 /// Where in its file or block device the file system on `device` starts, as far as the device or the user tells.
@@ -98,6 +152,7 @@ pub fn volumes(
                 target,
                 path: path.to_owned(),
                 partition,
+                start: options.offset.unwrap_or(0),
                 warnings: Vec::new(),
                 device,
                 journal: None,
@@ -108,6 +163,7 @@ pub fn volumes(
     let mut warnings = warnings(&opened);
     let volume = |found: fsmend_device::Target| Volume {
         partition: found.partition,
+        start: found.start,
         target: target.clone(),
         path: path.to_owned(),
         // What concerns the whole disk is said once.

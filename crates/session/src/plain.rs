@@ -7,17 +7,18 @@ use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{Device, Trace};
 use fsmend_engine::checker::{self, Checker};
+use fsmend_engine::detail::Detail;
 use fsmend_engine::layout::Layout;
-use fsmend_engine::options::{CheckOptions, RepairOptions};
+use fsmend_engine::options::{CheckOptions, RepairOptions, SuperblockOptions};
 use fsmend_engine::repair::{Rest, Whole};
 use fsmend_engine::report::{CheckReport, Repair};
 use fsmend_engine::shapes::FileShapes;
-use fsmend_engine::{Estimate, FileChange, Findings, Problem, Progress, Refusal, Refused, Row, Value};
+use fsmend_engine::{Estimate, FileChange, Problem, Progress, Refusal, Refused, Row};
 use fsmend_vfs::Time;
 
 use crate::description::Description;
 use crate::driver::Driver;
-use crate::family::{Change, Family};
+use crate::family::{Change, Family, JournalPlace};
 use crate::live::Pins;
 
 /// A family whose file systems are checked and repaired by [`Checker`]. What is the same for all of them is the implementation of [`Family`] for them.
@@ -56,12 +57,12 @@ pub trait Plain: Sync {
     fn last(changes: &[Change]) -> Vec<(u64, u64)>;
 
     /// What the file system on `device` is and how full it is: names and values in the order in which they are shown.
-    fn describe(device: &dyn Device) -> Option<Result<Vec<(&'static str, Value)>, Refusal>> {
+    fn describe(device: &dyn Device) -> Option<Result<Vec<(&'static str, Detail)>, Refusal>> {
         let _ = device;
         None
     }
 
-    /// [`Family::layout`], on what [`Plain::whole`] returns.
+    /// [`Family::layout`].
     fn layout(device: &dyn Device, check: &CheckOptions, with_free: bool) -> Option<Layout> {
         let _ = (device, check, with_free);
         None
@@ -73,28 +74,23 @@ pub trait Plain: Sync {
         Vec::new()
     }
 
+    /// [`Family::is_divided`].
+    fn is_divided(device: &dyn Device) -> bool {
+        let _ = device;
+        false
+    }
+
     /// [`Family::with_external`].
-    fn whole(
-        device: &Arc<dyn Device>,
-        external: Option<&Arc<dyn Device>>,
-    ) -> Result<Arc<dyn Device>, Refusal> {
+    fn whole(device: &Arc<dyn Device>, external: &Arc<dyn Device>) -> Result<Arc<dyn Device>, Refusal> {
         let _ = external;
         Ok(Arc::clone(device))
     }
 
-    /// Refuses to plan a repair that could not be written.
-    fn check_repairable(device: &dyn Device, options: &CheckOptions) -> Result<(), Refusal> {
-        let _ = (device, options);
-        Ok(())
+    /// [`Family::external_journal`].
+    fn external_journal(device: &dyn Device) -> Option<Box<dyn JournalPlace>> {
+        let _ = device;
+        None
     }
-}
-
-fn refused(refusal: Refusal) -> Refused {
-    Refused { refusal, findings: Box::new(Findings::new()) }
-}
-
-fn whole<P: Plain>(device: &Arc<dyn Device>, options: &CheckOptions) -> Result<Arc<dyn Device>, Refusal> {
-    P::whole(device, options.external_journal.as_ref())
 }
 
 impl<P: Plain> Family for P {
@@ -123,12 +119,25 @@ impl<P: Plain> Family for P {
         described.map(Description::of_values).map_err(|refusal| refusal.to_string())
     }
 
+    fn is_divided(&self, device: &dyn Device) -> bool {
+        P::is_divided(device)
+    }
+
     fn with_external(
         &self,
         device: &Arc<dyn Device>,
-        external: Option<&Arc<dyn Device>>,
+        external: &Arc<dyn Device>,
     ) -> Result<Arc<dyn Device>, Refusal> {
         P::whole(device, external)
+    }
+
+    fn external_journal(
+        &self,
+        device: &dyn Device,
+        _options: SuperblockOptions,
+        _now: u64,
+    ) -> Option<Box<dyn JournalPlace>> {
+        P::external_journal(device)
     }
 
     fn driver(&self) -> Option<&'static dyn Driver> {
@@ -152,7 +161,7 @@ impl<P: Plain> Family for P {
         progress: &Progress,
         cancel: &AtomicBool,
     ) -> Result<CheckReport, Refused> {
-        P::CHECKER.check(&whole::<P>(device, options).map_err(refused)?, options, progress, cancel)
+        P::CHECKER.check(device, options, progress, cancel)
     }
 
     fn estimate(
@@ -161,7 +170,7 @@ impl<P: Plain> Family for P {
         options: &CheckOptions,
         cancel: &AtomicBool,
     ) -> Result<Estimate, Refusal> {
-        P::CHECKER.estimate(&whole::<P>(device, options)?, options, cancel)
+        P::CHECKER.estimate(device, options, cancel)
     }
 
     fn plan(
@@ -171,7 +180,6 @@ impl<P: Plain> Family for P {
         progress: &Progress,
         cancel: &AtomicBool,
     ) -> Result<Repair, Refused> {
-        P::check_repairable(&**device, &options.check).map_err(refused)?;
         P::CHECKER.plan(device, options, progress, cancel)
     }
 
@@ -191,11 +199,11 @@ impl<P: Plain> Family for P {
     }
 
     fn layout(&self, device: &Arc<dyn Device>, check: &CheckOptions, with_free: bool) -> Option<Layout> {
-        P::layout(&*whole::<P>(device, check).ok()?, check, with_free)
+        P::layout(&**device, check, with_free)
     }
 
     fn shapes(&self, device: &Arc<dyn Device>, check: &CheckOptions) -> Option<FileShapes> {
-        P::CHECKER.shapes(&*whole::<P>(device, check).ok()?, check)
+        P::CHECKER.shapes(&**device, check)
     }
 
     fn marker(&self, device: &dyn Device, changes: &[Change]) -> Vec<Change> {

@@ -579,8 +579,14 @@ fn the_block_of_another_directory_is_not_claimed() {
 }
 
 /// Rows that tests of their own raise.
-const ELSEWHERE: &[&Row] =
-    &[&rows::INODE_UNREADABLE, &rows::MAP_CROWDED, &rows::NO_ROOM, &rows::COPY_UNREADABLE];
+const ELSEWHERE: &[&Row] = &[
+    &rows::INODE_UNREADABLE,
+    &rows::MAP_CROWDED,
+    &rows::NO_ROOM,
+    &rows::COPY_UNREADABLE,
+    &rows::SMALL_OLDER,
+    &rows::SMALL_ELSEWHERE,
+];
 
 #[test]
 fn every_row_has_a_damage() {

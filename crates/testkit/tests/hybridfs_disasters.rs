@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! hybridfs after what disks do to whole blocks and regions: lost nodes of the IFILE and BFILE, lost anchors, torn and stale segments, blocks in each other's places. One repair makes it
 //! sound, the same at any thread count, and costs only what stood in the bytes that changed; what is found sound shows what it showed before.
-//! `FSMEND_DISASTERS=30` tries 30 seeds of each damage, `FSMEND_DISASTER` names the damages that are tried.
+//! `FSMEND_DISASTERS=30` tries 30 seeds of each damage, from `FSMEND_DISASTERS_FROM` on, `FSMEND_DISASTER` names the damages that are tried.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod hybridfs_common;
@@ -347,10 +347,16 @@ fn disasters_of_rare_kinds_of_file_systems_are_mended() {
     try_disasters(&bases, 9);
 }
 
+/// `FSMEND_DISASTERS_FROM`.
+fn first_seed() -> u64 {
+    std::env::var("FSMEND_DISASTERS_FROM").map_or(0, |value| value.parse().unwrap())
+}
+
 /// Tries all damages on each image if seeds were asked for, otherwise one in `usual`.
 fn try_disasters(bases: &[(&str, Base)], usual: usize) {
     let asked: Option<u64> = std::env::var("FSMEND_DISASTERS").ok().map(|value| value.parse().unwrap());
     let every = if asked.is_some() { 1 } else { usual };
+    let first = first_seed();
     let only = std::env::var("FSMEND_DISASTER").ok();
     let (mut failed, mut tried) = (Vec::new(), 0);
     for (number, (kind, base)) in bases.iter().enumerate() {
@@ -358,7 +364,7 @@ fn try_disasters(bases: &[(&str, Base)], usual: usize) {
             if only.as_ref().is_some_and(|only| !name.contains(only)) {
                 continue;
             }
-            for seed in 0..asked.unwrap_or(1) {
+            for seed in first..first + asked.unwrap_or(1) {
                 let mut bytes = base.image.bytes.clone();
                 disaster(base, &mut bytes, &mut SeededRandom::new(seed * 100 + number as u64));
                 tried += 1;
@@ -377,7 +383,7 @@ fn several_disasters_at_once_are_mended_in_one_run() {
     let seeds: u64 = std::env::var("FSMEND_DISASTERS").map_or(12, |value| value.parse::<u64>().unwrap() * 12);
     let base = Base::of(lived_in_image());
     let mut failed = Vec::new();
-    for seed in 0..seeds {
+    for seed in first_seed()..first_seed() + seeds {
         let (mut bytes, mut random) = (base.image.bytes.clone(), SeededRandom::new(seed));
         let mut names = Vec::new();
         for _ in 0..2 + random.below(3) {

@@ -310,6 +310,7 @@ fn judge(bytes: &[u8]) {
                 "unknown-feature",
                 "log-elsewhere",
                 "wrong-log",
+                "only-log",
             ];
             assert!(known.contains(&refused.refusal.code), "{refused}");
         }

@@ -13,6 +13,7 @@ use fsmend_engine::checker::Checker;
 use fsmend_hybridfs_driver::mkfs::{Options, mkfs};
 use fsmend_hybridfs_driver::{Hybrid, MountOptions};
 use fsmend_testkit::driver::NOW;
+use fsmend_testkit::hybridfs::Image;
 use fsmend_testkit::within::{Manner, options};
 use fsmend_vfs::{Errno, FileSystem, InodeNo, Permissions, SetAttributes, Time};
 
@@ -76,6 +77,29 @@ fn fill(fs: &mut Hybrid, files: u64) -> Vec<String> {
         }
     }
     names
+}
+
+/// Each was alone in its block when what was written beside it had been replaced: contents left the log, and it was called full, with a third of it in use.
+#[test]
+fn files_that_are_synced_one_by_one_fill_the_log() {
+    let options = Options::new(*b"0123456789abcdef", now());
+    let device = made(&options, 48 << 20);
+    let mut fs = mounted(&device);
+    let root = fs.root();
+    let full = (0..10_000).find(|number| {
+        let made = fs.create(root, format!("s{number}").as_bytes(), OF, now()).and_then(|made| {
+            fs.write(made.inode, 0, &[7; 3000], now())?;
+            fs.fsync(made.inode, false, now())
+        });
+        assert!(matches!(made, Ok(()) | Err(Errno::NoSpace)), "{made:?}");
+        made.is_err()
+    });
+    sound(&mut fs);
+    fs.unmount(now()).unwrap();
+    let last = Image::of(device.bytes());
+    let (used, all) = (last.last().totals.log, last.sb.log_fragments);
+    assert!(used * 100 > all * 55, "{used} of {all} fragments are in use after {full:?} files");
+    checked(&device, false);
 }
 
 /// The log has 480 blocks: from one file to as many as there is room for, all of them go, first to last, last to first, or here and there; in one mount, or after

@@ -71,14 +71,38 @@ fn any_one_superblock_is_enough() {
 }
 
 #[test]
-fn a_log_of_a_chosen_size_is_found_by_the_other_two() {
-    let options = Options { log_bytes: Some(20 << 20), ..Options::new(UUID, Time::at(NOW)) };
-    let sound = made(&options, 64 << 20);
-    for kept in [0, 2] {
-        mended(&only(&sound, kept));
+fn the_superblock_in_a_log_of_a_chosen_size_is_enough() {
+    // A size that people choose, and any other.
+    for log_bytes in [20 << 20, 13_456_789] {
+        let options = Options { log_bytes: Some(log_bytes), ..Options::new(UUID, Time::at(NOW)) };
+        let sound = made(&options, 64 << 20);
+        for kept in 0..3 {
+            let (_, repaired) = mended(&only(&sound, kept));
+            assert!(superblock(&repaired).copies() == superblock(&sound).copies());
+        }
+        // One that lies where it says that it is no log.
+        let (mut moved, place) = (only(&sound, 1), superblock(&sound).copies()[1] as usize);
+        moved.copy_within(place..place + 512, place + (1 << 20));
+        moved[place..place + 512].fill(0);
+        let refused = check(&moved, 1).err().map(|refused| refused.refusal.code);
+        assert_eq!(refused, Some("not-hybridfs"));
     }
-    let refused = check(&only(&sound, 1), 1).err().map(|refused| refused.refusal.code);
-    assert_eq!(refused, Some("not-hybridfs"));
+}
+
+/// A device too large to be searched: only where logs are likely to begin.
+#[test]
+fn large_devices_are_not_searched_everywhere() {
+    for (log_bytes, is_found) in [(20 << 20, true), (13_456_789, false)] {
+        let options = Options { log_bytes: Some(log_bytes), ..Options::new(UUID, Time::at(NOW)) };
+        let bytes = only(&made(&options, 256 << 20), 1);
+        assert_eq!(
+            fsmend_hybridfs_check::superblock::find(&MemoryDevice::new("image", bytes.clone())).is_ok(),
+            is_found
+        );
+        let device = Arc::new(WritableMemory::new("image", bytes));
+        let mounted = Hybrid::mount(device, MountOptions::read_only(Time::at(NOW)));
+        assert_eq!(mounted.is_ok(), is_found, "{:?}", mounted.err());
+    }
 }
 
 /// `-b` was passed over. Two of the three are of an earlier file system, which most have: the one that is named counts.

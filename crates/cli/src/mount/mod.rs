@@ -14,7 +14,10 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use fsmend_blockcache::Unwritable;
-use fsmend_device::{OpenError, OpenErrorKind, OpenOptions, ReadHold, Usage, WritableDevice, WriteOptions};
+use fsmend_device::{
+    Device, OpenError, OpenErrorKind, OpenOptions, ReadHold, Usage, WritableDevice, WriteOptions,
+};
+use fsmend_engine::options::SuperblockOptions;
 use fsmend_mount::{Ended, Mounted, Options, Stopper};
 use fsmend_session::driver::{Driven, Mounting};
 use fsmend_session::interrupted::left_half_written;
@@ -171,12 +174,8 @@ fn serve(
     // Before anything is opened, replayed or finished.
     fsmend_mount::place(&arguments.dir).map_err(|error| unusable(&error))?;
     target::wait_for_ending_mount(&arguments.target);
-    let (device, _hold) = open(&arguments.target, place, options.read_only)?;
+    let (device, _hold) = open(&arguments.target, (place, log), options.read_only)?;
     let driver = target::FAMILIES.driver_of(&*device, "mount")?;
-    let device = match log {
-        Some(log) => driver.with_log(device, log, options.read_only)?,
-        None => device,
-    };
     let Driven { fs, notes } = driver.mount(device, &Mounting::new(machine::time(), options.read_only))?;
     notes.iter().for_each(|note| eprintln!("fsmend: {note}."));
     let mounted =
@@ -195,25 +194,50 @@ fn serve(
 /// A target, and what keeps others from writing it if we do not write it ourselves.
 type Opened = (Arc<dyn WritableDevice>, Option<ReadHold>);
 
-/// Opens the target so that no other process writes it meanwhile; if it may be written, what an interrupted repair has left is finished first.
-fn open(path: &Path, options: &OpenOptions, read_only: bool) -> Result<Opened, String> {
+/// Opens the target, with its log if that is on another device, so that no other process writes it meanwhile; if it may be written, what an interrupted repair has left is finished first.
+fn open(
+    path: &Path,
+    (options, log): (&OpenOptions, Option<&Path>),
+    read_only: bool,
+) -> Result<Opened, String> {
     let refused = |error: OpenError| target::refusal(&error).to_string();
+    let environment = target::environment();
+    let known = (&environment, SuperblockOptions::default());
+    let tell = |text: String| eprintln!("fsmend: {text}");
     let several = || "it has several file systems; select one with --partition".to_owned();
     if read_only {
         let opened = fsmend_device::open(path, options, &target::FAMILIES).map_err(refused)?;
         let hold = hold(path, opened.usage).map_err(refused)?;
         let mut targets = opened.targets;
         let only = targets.pop().filter(|_| targets.is_empty()).ok_or_else(several)?;
-        if let Some(told) = left_half_written(&target::environment(), path, only.start, &*only.device) {
+        check_log(&*only.device, log)?;
+        let device: Arc<dyn WritableDevice> = Arc::new(Unwritable(Arc::clone(&only.device)));
+        let device = match target::other_part(&*only.device, log, known, tell) {
+            Some(place) => {
+                target::FAMILIES.driver_of(&*only.device, "mount")?.with_log(device, &place, true)?
+            }
+            None => device,
+        };
+        if let Some(told) = left_half_written(&environment, path, only.start, &*device) {
             return Err(told);
         }
-        return Ok((Arc::new(Unwritable(only.device)), Some(hold)));
+        return Ok((device, Some(hold)));
     }
     let mut holds = target::hold(path, options, WriteOptions::without_image_formats()).map_err(refused)?;
     let only = holds.pop().filter(|_| holds.is_empty()).ok_or_else(several)?;
+    check_log(&*only.target.device, log)?;
+    let only = only.whole(log, SuperblockOptions::default(), tell).map_err(|refusal| refusal.message)?;
     let told = only.finish_interrupted(&AtomicBool::new(false)).map_err(|failure| failure::told(&failure))?;
     told.iter().for_each(|told| eprintln!("fsmend: {told}."));
     Ok((only.target.device, None))
+}
+
+/// Refuses a log for what has none elsewhere.
+fn check_log(device: &dyn Device, log: Option<&Path>) -> Result<(), String> {
+    match log.is_none() || target::FAMILIES.of(device).is_divided(device) {
+        true => Ok(()),
+        false => Err("its log is on no other device; leave out log=".to_owned()),
+    }
 }
 
 /// Holds a target that is only read. If another process may write it, what is read would be inconsistent.

@@ -12,7 +12,6 @@ use fsmend_engine::report::CheckReport;
 use fsmend_engine::{Findings, Progress, Refusal, Refused};
 use fsmend_session::live::Pins;
 
-use crate::check::external_journal;
 use crate::check_args::CheckArgs;
 use crate::online::view::{Online, View};
 use crate::outcome::{self, Answer, Checked, Outcome};
@@ -70,8 +69,11 @@ pub fn check(
     let device = targets.pop().filter(|_| targets.is_empty())?.device;
     let family = target::FAMILIES.recognise(&*device)?;
     let pins = family.pins()?;
-    let external = external_journal(arguments.common.journal.as_deref(), None);
-    let device = external.and_then(|external| family.with_external(&device, external.as_ref()));
+    let environment = target::environment();
+    let options_of = (&environment, arguments.common.superblock_options());
+    let mut warnings = Vec::new();
+    let named = arguments.common.journal.as_deref();
+    let device = target::whole(&device, named, options_of, |sentence| warnings.push(sentence));
     let started = Instant::now();
     let progress = [Progress::new()];
     let mut seen = None;
@@ -89,7 +91,7 @@ pub fn check(
     Some(Outcome {
         target: path.display().to_string(),
         partition: None,
-        warnings: Vec::new(),
+        warnings,
         wall: started.elapsed(),
         result,
         found_before,

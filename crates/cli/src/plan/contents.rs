@@ -2,7 +2,7 @@
 //! What a saved plan says of itself: its text, read back. Plans of other versions may lack parts of it, and what a plan says is not believed beyond
 //! being shown: only its blocks are ever written.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fsmend_base::{BlockNo, InodeNo};
 use fsmend_device::Plan;
@@ -25,6 +25,12 @@ pub struct Contents {
 pub fn target_of(plan: &Plan) -> Option<(String, u64)> {
     let text: Json = serde_json::from_str(plan.text()).ok()?;
     Some((text["target"].as_str()?.to_owned(), text["start"].as_u64()?))
+}
+
+/// Where the log of the target was, if that was on another device.
+pub fn log_of(plan: &Plan) -> Option<PathBuf> {
+    let text: Json = serde_json::from_str(plan.text()).ok()?;
+    text["log_device"].as_str().map(PathBuf::from)
 }
 
 impl Contents {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use fsmend_device::{Condition, OpenOptions, Plan};
+use fsmend_engine::options::SuperblockOptions;
 use fsmend_session::interrupted;
 use fsmend_session::places::{self, Kind};
 use serde_json::json;
@@ -19,7 +20,7 @@ use crate::numbers::{bytes, counted};
 use crate::style::{Style, printable};
 use crate::{exit, html, json, output, target};
 
-pub use contents::target_of;
+pub use contents::{log_of, target_of};
 pub use tree::{TreeChange, of_files as tree_of_files};
 
 /// A plan is not longer than this.
@@ -165,9 +166,12 @@ pub fn fit(plan: &Plan, path: &Path, other: Option<&Path>) -> Result<Fit, String
     let opened = fsmend_device::open(&target, &options, &target::FAMILIES)
         .map_err(|error| format!("{name}: {}", target::refusal(&error)))?;
     let only = opened.targets.into_iter().next().ok_or_else(|| format!("{name}: nothing is in it"))?;
-    let device = only.device;
-    interrupted::refuse(&target::environment(), &target, start, &*device)
-        .map_err(|refusal| format!("{name}: {refusal}"))?;
+    let said = |refusal| format!("{name}: {refusal}");
+    let environment = target::environment();
+    let known = (&environment, SuperblockOptions::default());
+    let log = contents::log_of(plan);
+    let device = target::whole(&only.device, log.as_deref(), known, |_| {}).map_err(said)?;
+    interrupted::refuse(&environment, &target, start, &*device).map_err(said)?;
     let size = (plan.blocks().count() as u64, plan.bytes_to_write());
     Ok(Fit { target: name, size, condition: plan.compare(&*device) })
 }

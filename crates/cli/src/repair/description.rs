@@ -291,6 +291,7 @@ struct PlanText<'d> {
     #[serde(flatten)]
     told: Rendered<'d>,
     journal: Option<Json>,
+    log_device: Option<&'d str>,
     // The word of the format of plans.
     #[serde(rename = "regained")]
     recovered_names: Vec<&'d str>,
@@ -311,11 +312,10 @@ struct RenderedProblems {
     repair: &'static str,
 }
 
-/// The text that is saved with a plan: the target, what was wrong, what is lost, what is written to an external journal, what is found again
+/// The text that is saved with a plan: the target and where its log is, if that is on another device, what was wrong, what is lost, what is written to an external journal, what is found again
 /// in lost+found.
 pub fn plan_text(
-    target: &str,
-    start: u64,
+    (target, start, log_device): (&str, u64, Option<&str>),
     report: &Report,
     description: &Description,
     (journal, recovered_names): (Option<Json>, &RecoveredNames),
@@ -333,6 +333,7 @@ pub fn plan_text(
         problems: problems.collect(),
         told: description.told(FILES_SAVED),
         journal,
+        log_device,
         recovered_names: recovered_names.lines().collect(),
     };
     serde_json::to_string(&text).expect("text and numbers, under names that are text, are JSON")

@@ -82,12 +82,16 @@ struct Work {
     limit: Option<Arc<ReadLimit>>,
     /// The external journal: the one that was named, or the one that was found.
     journal: Option<PathBuf>,
+    /// Where the other part of a divided file system is, which `device` includes.
+    other_part: Option<PathBuf>,
 }
 
 impl Work {
     fn new(start: u64, device: Arc<dyn Device>, hold: Option<Hold>, limit: Option<Arc<ReadLimit>>) -> Work {
         let noted = Arc::new(NotedDevice::new(device));
-        Work { device: Arc::clone(&noted) as Arc<dyn Device>, noted, hold, start, limit, journal: None }
+        let other_part = hold.as_ref().and_then(|hold| hold.other_part.clone());
+        let device = Arc::clone(&noted) as Arc<dyn Device>;
+        Work { device, noted, hold, start, limit, journal: None, other_part }
     }
 
     /// Looks for the external journal, if there should be one and none was given.
@@ -141,11 +145,10 @@ fn work(
     let later = Report::new(later);
     let left = Report::new(left.findings);
     let mut checked = Checked::from(found);
-    let path = std::fs::canonicalize(&arguments.target).unwrap_or_else(|_| arguments.target.clone());
     let journal = external::to_json(family, work.journal.as_deref(), &journal_changes)
         .map_err(|why| Ending::Failed(Failure::Journal(why)))?;
     let recovered_names = RecoveredNames::of(&target::FAMILIES.recovering(), &[&checked.report, &later], &[]);
-    let target = path.display().to_string();
+    let target = absolute(&arguments.target);
     let remedies = Remedies { duplicates: arguments.duplicates };
     let mut description = Description::new(&checked.report, &later, files, remedies);
     if show.is_html() || !writes.is_empty() {
@@ -157,7 +160,9 @@ fn work(
         }
     }
     let with = (journal.clone(), &recovered_names);
-    let text = plan_text(&target, work.start, &checked.report, &description, with);
+    let log_device = work.other_part.as_deref().map(absolute);
+    let place = (target.as_str(), work.start, log_device.as_deref());
+    let text = plan_text(place, &checked.report, &description, with);
     let identity = format!("{} {}", checked.summary.uuid, checked.summary.label);
     // Where nothing is written, no file is made either: the target may be mounted, and the folder lie on it.
     let reads_only = arguments.dry_run || arguments.plan.is_some();
@@ -204,11 +209,16 @@ fn work(
     let writes = Writes { changes: &changes, copies: &copies };
     let (found, later) = (Report::new(found.findings), Report::new(later));
     let description = Description::new(&found, &later, files, remedies);
-    let text = plan_text(&target, work.start, &found, &description, (journal, &recovered_names));
+    let text = plan_text(place, &found, &description, (journal, &recovered_names));
     let plan =
         hold::plan(&environment, &*work.device, &identity, &text, writes, &spill).map_err(Ending::Failed)?;
     show.rest(&description, &plan);
     Ok(Ending::WrittenInPart(write(arguments, &work, &plan, cancel)?))
+}
+
+/// A path that leads there from any folder.
+fn absolute(path: &Path) -> String {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 /// A repair of all `problems` but those that were `declined`, in the form in which it can be described.
@@ -237,6 +247,8 @@ fn rest_of(rest: Rest, (problems, declined): (&[Problem], &[Problem]), found_lat
 fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> Result<Work, Refusal> {
     let options = OpenOptions { offset: arguments.common.offset, partition: arguments.common.partition };
     let reads_only = arguments.dry_run || arguments.plan.is_some();
+    let (environment, named) = (target::environment(), arguments.common.journal.as_deref());
+    let (superblock, tell) = (arguments.common.superblock_options(), |text: String| show.warn(&text));
     if reads_only {
         let opened = fsmend_device::open(&arguments.target, &options, &target::FAMILIES)
             .map_err(|error| target::refusal(&error))?;
@@ -244,15 +256,16 @@ fn open(arguments: &RepairArgs, limit: Option<Arc<ReadLimit>>, show: &Show) -> R
             show.warn(&format!("{usage}: a change to the file system makes the plan invalid."));
         }
         let only = only_one(opened.targets, |target| target.partition)?;
-        let (start, device) = (
-            target::start_of(&*only.device, arguments.common.offset),
-            target::limited(only.device, limit.as_ref()),
-        );
-        return Ok(Work::new(start, device, None, limit));
+        let start = target::start_of(&*only.device, arguments.common.offset);
+        let known = (&environment, superblock);
+        let other_part = target::other_part(&*only.device, named, known, tell);
+        let device = target::whole(&only.device, other_part.as_deref(), known, |_| {})?;
+        let work = Work::new(start, target::limited(device, limit.as_ref()), None, limit);
+        return Ok(Work { other_part, ..work });
     }
     let holds = target::hold(&arguments.target, &options, WriteOptions::default())
         .map_err(|error| target::refusal(&error))?;
-    let mut hold = only_one(holds, |hold| hold.target.partition)?;
+    let mut hold = only_one(holds, |hold| hold.target.partition)?.whole(named, superblock, tell)?;
     hold.journal.clone_from(&arguments.common.journal);
     let device = target::limited(hold.device(), limit.as_ref());
     Ok(Work::new(hold.target.start, device, Some(hold), limit))

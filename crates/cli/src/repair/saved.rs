@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsmend_device::{
-    ApplyError, Condition, Control, LogOnDisk, OpenOptions, Recovered, WriteOptions, inspect_log,
+    ApplyError, Condition, Control, LogOnDisk, OpenOptions, Plan, Recovered, WriteOptions, inspect_log,
 };
+use fsmend_engine::options::SuperblockOptions;
 
 use super::args::{ApplyArgs, UndoArgs};
 use super::undo_wish;
@@ -70,7 +71,7 @@ fn apply_plan(arguments: &ApplyArgs) -> Rendered {
     if let Some(place) = &arguments.undo {
         may_hold_undo(place).map_err(failed)?;
     }
-    let hold = hold(&path, start)?;
+    let hold = hold(&path, start, &plan)?;
     let target = path.display().to_string();
     let cancel = stop_flag();
     let first = finish_interrupted(&hold, &cancel)?;
@@ -122,7 +123,7 @@ fn take_back(arguments: &UndoArgs) -> Rendered {
     let path =
         arguments.target.clone().or_else(|| target_of(&contents.plan).map(|(path, _)| PathBuf::from(path)));
     let path = path.unwrap_or_else(|| PathBuf::from(&contents.target_name));
-    let hold = hold(&path, contents.start)?;
+    let hold = hold(&path, contents.start, &contents.plan)?;
     let target = path.display().to_string();
     let journal =
         hold.journal_of(&contents.plan, arguments.force).map_err(|failure| complaint(&target, &failure))?;
@@ -145,11 +146,15 @@ fn take_back(arguments: &UndoArgs) -> Rendered {
     Ok((format!("{target}: it is as it was before the repair, {blocks} written."), exit::CLEAN))
 }
 
-/// The file system that starts at byte `start` of the target.
-fn hold(path: &Path, start: u64) -> Result<Hold, (String, u8)> {
+/// The file system that starts at byte `start` of the target, with its log where `plan` says that it is, if that is on another device.
+fn hold(path: &Path, start: u64, plan: &Plan) -> Result<Hold, (String, u8)> {
     let options = OpenOptions { offset: Some(start), partition: None };
     let holds = target::hold(path, &options, WriteOptions::default()).map_err(failed)?;
-    holds.into_iter().next().ok_or_else(|| failed(format!("{}: nothing is in it", path.display())))
+    let hold =
+        holds.into_iter().next().ok_or_else(|| failed(format!("{}: nothing is in it", path.display())))?;
+    let tell = |text: String| eprintln!("fsmend: {}", printable(&text));
+    let whole = hold.whole(plan::log_of(plan).as_deref(), SuperblockOptions::default(), tell);
+    whole.map_err(|refusal| failed(format!("{}: {refusal}", path.display())))
 }
 
 fn finish_interrupted(hold: &Hold, cancel: &AtomicBool) -> Result<String, (String, u8)> {

@@ -82,6 +82,10 @@ impl Driver for HybridDriver {
         if how.placement != Placement::Format {
             return Err("hybridfs has only its own allocation policy".to_owned());
         }
+        if let (Err(_), Some(sb)) = (superblock::find(&*device), superblock::of_log(&*device)) {
+            let name = superblock::name(&sb);
+            return Err(format!("it is only the log of a hybridfs ({name}); mount the device with its data"));
+        }
         let options =
             if how.read_only { MountOptions::read_only(how.now) } else { MountOptions::new(how.now) };
         let fs = Hybrid::mount(device, options).map_err(|error| error.to_string())?;
@@ -95,8 +99,6 @@ impl Driver for HybridDriver {
         read_only: bool,
     ) -> Result<Arc<dyn WritableDevice>, String> {
         let at = |why: String| format!("the log on {}: {why}", path.display());
-        let (_, superblock) = superblock::find(&*device)?;
-        let place = superblock.log_device().ok_or("its log is on no other device")?;
         let log: Arc<dyn WritableDevice> = match read_only {
             true => {
                 let log = fsmend_session::open::plain(path).map_err(|refusal| at(refusal.to_string()))?;
@@ -104,6 +106,7 @@ impl Driver for HybridDriver {
             }
             false => Arc::new(WritableFile::open(path, false).map_err(|error| at(error.to_string()))?),
         };
+        let place = super::place_of_log(&*device, &*log).map_err(at)?;
         let joined = Joined::new(device, log, place);
         Ok(Arc::new(joined.ok_or_else(|| at("it is too short".to_owned()))?))
     }

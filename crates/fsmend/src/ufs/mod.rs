@@ -6,9 +6,10 @@ mod driving;
 use fsmend_base::width;
 use fsmend_device::{Device, Trace};
 use fsmend_engine::checker::Checker;
+use fsmend_engine::detail::Detail;
 use fsmend_engine::layout::Layout;
 use fsmend_engine::options::CheckOptions;
-use fsmend_engine::{Refusal, Row, Value};
+use fsmend_engine::{Refusal, Row};
 use fsmend_session::{Change, Driver, Plain};
 use fsmend_ufs_check::{opening, rows};
 use fsmend_ufs_format::superblock::{SUPERBLOCK_MAX, Superblock};
@@ -44,8 +45,9 @@ impl Plain for Ufs {
         rows::all()
     }
 
-    fn describe(device: &dyn Device) -> Option<Result<Vec<(&'static str, Value)>, Refusal>> {
-        Some(fsmend_ufs_check::describe::describe(device))
+    fn describe(device: &dyn Device) -> Option<Result<Vec<(&'static str, Detail)>, Refusal>> {
+        let described = fsmend_ufs_check::describe::describe(device);
+        Some(described.map(|told| told.into_iter().map(|(name, value)| (name, value.into())).collect()))
     }
 
     fn layout(device: &dyn Device, check: &CheckOptions, with_free: bool) -> Option<Layout> {

@@ -4,40 +4,43 @@
 use std::collections::BTreeMap;
 
 use fsmend_device::Device;
+use fsmend_engine::detail::{Detail, TableRow};
 use fsmend_engine::options::SuperblockOptions;
-use fsmend_engine::problem::escape_name;
 use fsmend_engine::{Findings, Refusal, Value};
+use fsmend_hybridfs_format::Superblock;
 
 use crate::allocation::{Area, stored_words};
 use crate::log::Log;
 use crate::opening::{self, Trust};
+use crate::superblock;
 
 /// Names and values, in the order in which they are shown.
-pub fn describe(device: &dyn Device) -> Result<Vec<(&'static str, Value)>, Refusal> {
+pub fn describe(device: &dyn Device) -> Result<Vec<(&'static str, Detail)>, Refusal> {
+    if let (Err(_), Some(sb)) = (superblock::find(device), superblock::of_log(device)) {
+        return Ok(of_log_alone(&sb));
+    }
     let state =
         opening::open(device, (SuperblockOptions::default(), false), Trust::None, &mut Findings::new())?;
     let sb = &*state.sb;
     let log = Log { device, sb };
     let last = &state.last;
-    let uuid: String = sb.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    let label = sb.label.split(|byte| *byte == 0).next().unwrap_or_default();
     let areas = (0..sb.ags()).map(Area::Data);
     let runs = free_runs(areas.map(|area| (stored_words(&state, &log, area), area.units(sb).1)));
-    let sizes = runs.iter().map(|(size, count)| format!("{count} of {size} to {}", size * 2 - 1));
     let maps = (0..sb.log_bitmaps()).map(Area::Log);
     let log_runs = free_runs(maps.map(|area| (stored_words(&state, &log, area), area.units(sb).1)));
-    let log_sizes = log_runs.iter().map(|(size, count)| format!("{count} of {size} to {}", size * 2 - 1));
     let segments = state.chain.iter().map(|segment| {
-        let fragments = segment.stream.rows.iter().map(|row| u64::from(row.len)).sum::<u64>();
-        format!("{}: {fragments}", segment.summary.ssn)
+        let (ssn, rows) = (segment.summary.ssn, &segment.stream.rows);
+        let fragments = rows.iter().map(|row| u64::from(row.len)).sum::<u64>();
+        let members = vec![("segment", ssn), ("fragments", fragments)];
+        TableRow { text: format!("{ssn}: {fragments}"), members }
     });
-    let segments: Vec<String> = segments.collect();
+    let segments = segments.collect();
     let [contents, all] = last.written;
     let inodes = sb.inodes.saturating_sub(2);
     Ok(vec![
-        ("kind", Value::from("hybridfs")),
-        ("label", Value::Text(escape_name(label))),
-        ("uuid", Value::Text(uuid)),
+        ("kind", "hybridfs".into()),
+        ("label", Value::Text(superblock::label(sb)).into()),
+        ("uuid", Value::Text(superblock::uuid(sb)).into()),
         ("fragment-size", sb.fragment_size.into()),
         ("block-size", sb.block_size.into()),
         ("fragments", sb.fragments.into()),
@@ -47,8 +50,8 @@ pub fn describe(device: &dyn Device) -> Result<Vec<(&'static str, Value)>, Refus
         ("log-blocks-reserved", sb.reserve_blocks.into()),
         ("data-blocks", sb.data_blocks().into()),
         ("data-blocks-used", last.totals.data.into()),
-        ("data-free-extents", Value::Text(sizes.collect::<Vec<_>>().join(", "))),
-        ("log-free-extents", Value::Text(log_sizes.collect::<Vec<_>>().join(", "))),
+        ("data-free-extents", histogram(&runs)),
+        ("log-free-extents", histogram(&log_runs)),
         ("groups", sb.ags().into()),
         ("blocks-per-group", sb.ag_blocks.into()),
         ("inodes", inodes.into()),
@@ -59,13 +62,35 @@ pub fn describe(device: &dyn Device) -> Result<Vec<(&'static str, Value)>, Refus
         ("segment-fragments-max", sb.segment_fragments.into()),
         ("checkpoint", last.checkpoint.into()),
         ("segments-since-checkpoint", (last.ssn - last.checkpoint.min(last.ssn)).into()),
-        ("fragments-by-segment", Value::Text(segments.join(", "))),
+        ("fragments-by-segment", Detail::Table(segments)),
         ("contents-bytes-written", contents.into()),
         ("bytes-written", all.into()),
-        ("write-amplification", Value::Text(amplification(contents, all))),
+        ("write-amplification", Value::Text(amplification(contents, all)).into()),
         ("mounts", last.mount.into()),
-        ("clean", Value::from(if state.is_clean { "yes" } else { "no" })),
+        ("clean", if state.is_clean { "yes" } else { "no" }.into()),
     ])
+}
+
+/// What can be said of the log of a file system whose data are on another device.
+fn of_log_alone(sb: &Superblock) -> Vec<(&'static str, Detail)> {
+    vec![
+        ("kind", "log of a hybridfs".into()),
+        ("label", Value::Text(superblock::label(sb)).into()),
+        ("uuid", Value::Text(superblock::uuid(sb)).into()),
+        ("fragment-size", sb.fragment_size.into()),
+        ("block-size", sb.block_size.into()),
+        ("log-fragments", sb.log_fragments.into()),
+    ]
+}
+
+/// A row for each size of which there are free runs.
+fn histogram(runs: &BTreeMap<u64, u64>) -> Detail {
+    let row = |(size, count): (&u64, &u64)| {
+        let largest = size * 2 - 1;
+        let members = vec![("from", *size), ("to", largest), ("count", *count)];
+        TableRow { text: format!("{count} of {size} to {largest}"), members }
+    };
+    Detail::Table(runs.iter().map(row).collect())
 }
 
 /// Bytes written for one of contents.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The judgement of an inode: what is wrong with it, and what it will be.
+//! The judgement of an inode: what is wrong with it, and what it will be; `small`: the contents of small files.
+
+mod small;
 
 use fsmend_base::{BlockNo, InodeNo, width};
 use fsmend_engine::checker::InodeSummary;
@@ -7,7 +9,7 @@ use fsmend_engine::inodes::Kind;
 use fsmend_engine::{Problem, Row};
 use fsmend_hybridfs_format::{
     Attribute, Format, HEADER_LEN, Inode, Kind as Object, Map, Place, Record, SLOT_ATTRIBUTES,
-    parse_attributes, plain_crc,
+    parse_attributes,
 };
 
 use crate::facts::{DIRECTORY, IN_USE, ORPHAN};
@@ -294,36 +296,6 @@ impl Work<'_> {
             let problem = self.about(&rows::USED).stored(self.inode.used).observed(observed);
             self.raise(problem);
             self.inode.used = observed;
-        }
-    }
-
-    fn small(&mut self) {
-        let record = Record::parse(self.inode.room());
-        let max = u64::from(record.place.len).saturating_mul(u64::from(self.log.sb.fragment_size));
-        let size = self.inode.size;
-        let bytes = match self.log.object(record.place) {
-            Ok(bytes) if size <= max => Ok(bytes),
-            Ok(_) => Err("it is shorter than the size".to_owned()),
-            Err(fault) => Err(fault.to_string()),
-        };
-        match bytes {
-            Ok(mut bytes) => {
-                bytes.truncate(width::index(size));
-                self.claim(record.place, 1);
-                if u64::from(plain_crc(&bytes)) != record.aux {
-                    let problem = self.at(&rows::SMALL_CHECKSUM, record.place, 1);
-                    self.raise(problem);
-                    self.judged.contents = Some(New::Small(bytes));
-                }
-                self.used(u64::from(record.place.len));
-            }
-            Err(why) => {
-                let problem = self.at(&rows::SMALL_PLACE, record.place, 1).detail("why", why);
-                self.raise(problem);
-                // A small file is no longer than a block.
-                self.inode.size = size.min(u64::from(self.log.sb.block_size));
-                self.judged.contents = Some(New::Small(vec![0; width::index(self.inode.size)]));
-            }
         }
     }
 

@@ -49,7 +49,6 @@ use fsmend_engine::format::Volume;
 use fsmend_engine::inodes::{BYTES_PER_INODE, InodeFact, InodeTable};
 use fsmend_engine::options::CheckOptions;
 use fsmend_engine::pool::PoolConfig;
-use fsmend_engine::problem::escape_name;
 use fsmend_engine::repair::Mended;
 use fsmend_engine::report::{JournalUse, Summary};
 use fsmend_engine::scan::certification::DirectorySummary;
@@ -204,12 +203,10 @@ impl Checkable for HybridFs<'_> {
 
     fn summary(&self) -> Summary {
         let sb = self.sb();
-        let uuid: String = sb.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-        let dashed = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| uuid.get(part).unwrap_or_default());
         Summary {
             kind: "hybridfs",
-            label: escape_name(sb.label.split(|byte| *byte == 0).next().unwrap_or_default()),
-            uuid: dashed.join("-"),
+            label: superblock::label(sb),
+            uuid: superblock::uuid(sb),
             block_size: sb.fragment_size.into(),
             blocks_total: sb.fragments,
             // Numbers 0 and 1 are no inodes.

@@ -330,9 +330,27 @@ fsmend_engine::problem_rows! {
     SMALL_PLACE = "hybridfs.file.place" {
         severity: Major, evidence: Local, preen: false,
         message: "{inode}: the contents at {block} cannot be read: {why}",
-        meaning: "The contents of a small file are in one piece in the log. The location is wrong, or the device returned a read error.",
+        meaning: "The contents of a small file are in one piece in the log. The location is wrong, the device returned a read error, or something else was written over them. No older version of the file is left in the log.",
         repair: "The contents are replaced by zeros.",
         loss: "The contents of the file.",
+        peers: [],
+    }
+    /// `hybridfs.file.older`.
+    SMALL_OLDER = "hybridfs.file.older" {
+        severity: Major, evidence: Local, preen: false,
+        message: "{inode}: the contents at {block} are lost: {why}; an older version, of segment {observed}, is in the log",
+        meaning: "The contents of a small file are in one piece in the log. They cannot be read, or something else was written over them. The log still holds what the same file contained before; checksums prove it.",
+        repair: "The file gets the older version, with its size and its time of modification.",
+        loss: "What was written to the file after the older version.",
+        peers: [],
+    }
+    /// `hybridfs.file.elsewhere`.
+    SMALL_ELSEWHERE = "hybridfs.file.elsewhere" {
+        severity: Major, evidence: Local, preen: true,
+        message: "{inode}: the contents at {block} are damaged: {why}; segment {observed} holds the same contents",
+        meaning: "The contents of a small file are in one piece in the log. They are damaged, but the log holds another copy with the same length and checksum, which an older version of the inode leads to.",
+        repair: "The other copy replaces them.",
+        loss: nothing,
         peers: [],
     }
     /// `hybridfs.file.checksum`.

@@ -12,7 +12,7 @@ use crate::log::Log;
 use crate::map::Owner;
 
 /// Older versions of one thing that are kept.
-const VERSIONS: usize = 8;
+const VERSIONS: usize = 32;
 
 /// Something found.
 #[derive(Clone, Copy, Debug)]
@@ -99,9 +99,14 @@ impl Relics {
         self.objects.get(&(kind as u8, owner, generation)).map_or(&[], Vec::as_slice)
     }
 
-    /// The newest version of an inode that is not the one of `birth`.
+    /// The newest version of an inode that can be read.
     pub fn inode(&self, log: &Log<'_>, number: u64) -> Option<Inode> {
-        self.inodes.get(&number)?.iter().find_map(|(place, ..)| {
+        self.inode_versions(log, number).next()
+    }
+
+    /// The versions of an inode that can be read: those in use first, and then the newest.
+    pub fn inode_versions<'r>(&'r self, log: &'r Log<'_>, number: u64) -> impl Iterator<Item = Inode> + 'r {
+        self.inodes.get(&number).into_iter().flatten().filter_map(move |(place, ..)| {
             let mut bytes = vec![0; INODE_LEN];
             log.device.read_at(*place, &mut bytes).ok()?;
             Inode::parse(&bytes, number, &log.sb.uuid).ok()

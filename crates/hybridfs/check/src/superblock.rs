@@ -3,15 +3,21 @@
 
 use std::sync::Arc;
 
+use fsmend_base::width;
 use fsmend_device::Device;
 use fsmend_engine::options::SuperblockOptions;
+use fsmend_engine::problem::escape_name;
 use fsmend_engine::{Findings, Layer, Problem, Refusal};
-use fsmend_hybridfs_format::{ANCHORS, Anchor, Incompat, Superblock, anchor_offset};
+use fsmend_hybridfs_format::{ANCHORS, Anchor, Incompat, STATIC_LEN, Superblock, anchor_offset};
 
 use crate::log::{Log, Segment};
 use crate::rows;
 
 const LEN: usize = 512;
+/// Bytes at the start of a device in which a superblock in the log is looked for everywhere.
+const SEARCHED: u64 = 64 << 20;
+/// Bytes of that which are read together.
+const PIECE: u64 = 256 << 10;
 
 fn read(device: &dyn Device, offset: u64) -> Result<Vec<u8>, String> {
     let mut bytes = vec![0; LEN];
@@ -23,8 +29,37 @@ fn parsed(device: &dyn Device, offset: u64) -> Result<Superblock, String> {
     Superblock::parse(&read(device, offset)?).map_err(|wrong| wrong.to_string())
 }
 
-/// The superblock at its place, or a copy: the one at the end of the device, or the one in a log that lies where logs usually do.
+/// The superblock at its place, or a copy: one that [`find_usual`] finds, or else the one in a log whose size was chosen.
 pub fn find(device: &dyn Device) -> Result<(u64, Superblock), String> {
+    find_usual(device).or_else(|why| in_log(device).ok_or(why))
+}
+
+/// The superblock in a log whose size was chosen: where sizes that people choose would put it, or anywhere in the first [`SEARCHED`] bytes. It has to say itself that it is there.
+fn in_log(device: &dyn Device) -> Option<(u64, Superblock)> {
+    let is_it = |place: u64, bytes: &[u8]| {
+        let sb = Superblock::parse(bytes).ok()?;
+        (sb.copies()[1] == place && !is_cut_off(device, &sb)).then_some((place, sb))
+    };
+    let read_at = |place: u64| is_it(place, &read(device, place).ok()?);
+    let likely = || Superblock::likely_places(device.len()).into_iter().find_map(read_at);
+    let mut piece = vec![0; width::index(PIECE)];
+    // The log is in the middle.
+    let starts = (0..SEARCHED.min(device.len() / 2 + PIECE)).step_by(width::index(PIECE));
+    let mut pieces =
+        starts.filter(|start| device.len().checked_sub(*start).is_some_and(|rest| rest >= PIECE));
+    let searched = pieces.find_map(|start| {
+        if device.read_at(start, &mut piece).is_err() {
+            return (start..start + PIECE).step_by(width::index(STATIC_LEN)).find_map(read_at);
+        }
+        let mut places =
+            (start..).step_by(width::index(STATIC_LEN)).zip(piece.chunks(width::index(STATIC_LEN)));
+        places.find_map(|(place, bytes)| is_it(place, bytes))
+    });
+    searched.or_else(likely)
+}
+
+/// The superblock at its place, or a copy: the one at the end of the device, or the one in a log that lies where logs usually do.
+pub fn find_usual(device: &dyn Device) -> Result<(u64, Superblock), String> {
     let mut why = None;
     for place in Superblock::usual_places(device.len()) {
         match parsed(device, place) {
@@ -33,6 +68,35 @@ pub fn find(device: &dyn Device) -> Result<(u64, Superblock), String> {
         }
     }
     Err(why.unwrap_or_default())
+}
+
+/// The superblock on a device that has nothing but the log of a file system.
+pub fn of_log(device: &dyn Device) -> Option<Superblock> {
+    parsed(device, 0).ok().filter(|sb| sb.log_device().is_some())
+}
+
+/// Whether two superblocks are those of one file system and its log.
+pub fn are_of_one(one: &Superblock, other: &Superblock) -> bool {
+    (one.uuid, one.log_uuid) == (other.uuid, other.log_uuid)
+}
+
+/// What a file system is called in a message.
+pub fn name(sb: &Superblock) -> String {
+    match label(sb) {
+        label if label.is_empty() => format!("UUID {}", uuid(sb)),
+        label => format!("\"{label}\", UUID {}", uuid(sb)),
+    }
+}
+
+/// The label, as text.
+pub fn label(sb: &Superblock) -> String {
+    escape_name(sb.label.split(|byte| *byte == 0).next().unwrap_or_default())
+}
+
+/// The UUID, as text.
+pub fn uuid(sb: &Superblock) -> String {
+    let uuid: String = sb.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| uuid.get(part).unwrap_or_default()).join("-")
 }
 
 /// Whether the log of a file system is on another device, and `device` does not have it.
@@ -74,6 +138,11 @@ pub(crate) fn settle(
     let (place, first) = match wanted.block {
         Some(block) => named(device, block, wanted.block_size)?,
         None => find(device).map_err(|why| {
+            if let Some(sb) = of_log(device) {
+                let message =
+                    format!("This is only the log of a hybridfs ({}), which is on another device", name(&sb));
+                return refused("only-log", message, "Check that device, and give this one with -j");
+            }
             let message = format!("There is no usable hybridfs superblock: {why}");
             refused("not-hybridfs", message, "Check that this is the right device and offset")
         })?,
@@ -85,15 +154,15 @@ pub(crate) fn settle(
     };
     if is_cut_off(device, &used) {
         if is_divided(device, &used) {
-            let message = "The log of the file system is on another device".to_owned();
-            return Err(refused("log-elsewhere", message, "Give its device with -j"));
+            let message = format!("The log of the file system ({}) is on another device", name(&used));
+            let hint = "No block device has it; give its device or image with -j";
+            return Err(refused("log-elsewhere", message, hint));
         }
         let (all, there) = (used.fragments.saturating_mul(u64::from(used.fragment_size)), device.len());
         let message = format!("The file system has {all} bytes, its device only {there}");
         return Err(refused("cut-off", message, "Extend the device or restore the missing part"));
     }
-    let is_foreign = |copy: &Superblock| copy.uuid != used.uuid || copy.log_uuid != used.log_uuid;
-    if used.log_device().is_some() && matches!(&copies[1].1, Ok(copy) if is_foreign(copy)) {
+    if used.log_device().is_some() && matches!(&copies[1].1, Ok(copy) if !are_of_one(copy, &used)) {
         let message = "The device of the log belongs to another file system".to_owned();
         return Err(refused("wrong-log", message, "Give the right one with -j"));
     }

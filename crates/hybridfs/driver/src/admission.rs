@@ -9,7 +9,7 @@ use crate::volume::{CONTENTS_WAIT, Commit, Need, Pin, Volume};
 /// Segments whose frees wait: two older states stay whole.
 const STATES_KEPT: u64 = 2;
 /// Blocks of the log that one operation makes dirty at most.
-const OPERATION_BLOCKS: u64 = 24;
+pub(crate) const OPERATION_BLOCKS: u64 = 24;
 /// Bytes of the log that a file in data takes: its inode, its name, and its share of what leads there.
 const METADATA_BYTES: u64 = 640;
 

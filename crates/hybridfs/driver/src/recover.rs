@@ -128,10 +128,13 @@ fn told(io: &Io, error: Errno) -> MountError {
     if error == Errno::Corrupt { MountError::Corrupt(what) } else { MountError::Io(what) }
 }
 
-/// The first superblock that is right: the one at its place, or a copy at the end or where the log usually is. The one in a log elsewhere cannot be found without one of them.
+/// The first superblock that is right: the one at its place, or a copy at the end or where the log is likely to be. The one in a log elsewhere cannot be found without one of them.
 fn superblock(device: &Arc<dyn WritableDevice>) -> std::result::Result<Superblock, MountError> {
     let mut why = String::new();
-    for offset in Superblock::usual_places(device.len()) {
+    let likely = || Superblock::likely_places(device.len());
+    for offset in
+        Superblock::usual_places(device.len()).into_iter().chain(std::iter::once_with(likely).flatten())
+    {
         let mut bytes = vec![0; 512];
         let sb = match device.read_at(offset, &mut bytes) {
             Err(error) => Err(error.to_string()),
@@ -142,7 +145,8 @@ fn superblock(device: &Arc<dyn WritableDevice>) -> std::result::Result<Superbloc
                 return Ok(sb);
             }
             Ok(sb) if sb.log_device().is_some() => {
-                why = "its log is on another device, which was not given".to_owned();
+                why =
+                    "its log is on another device, which was not found; give it with -o log=PATH".to_owned();
             }
             Ok(_) => why = "the device is too short".to_owned(),
             Err(error) if why.is_empty() => why = error,

@@ -8,6 +8,8 @@ use std::ops::Range;
 use fsmend_base::width;
 use fsmend_hybridfs_format::{Run, Superblock, Totals};
 
+use crate::admission::OPERATION_BLOCKS;
+
 /// Free runs of some units.
 pub(crate) struct FreeRuns {
     /// A set bit is in use.
@@ -209,6 +211,8 @@ pub(crate) struct Space {
     fresh: BTreeSet<u64>,
     /// Where the search for holes goes on.
     hole: u64,
+    /// With fewer free blocks than this, small objects go into holes. That has to begin before contents have to leave the log for want of blocks.
+    scarce: u64,
     /// Blocks of a zone, for a log that is taken in free zones; otherwise 0.
     zone: u64,
     /// What segments have given back, and may not be used yet.
@@ -233,6 +237,7 @@ impl Space {
             open: (0, per_block),
             fresh: BTreeSet::new(),
             hole: 0,
+            scarce: sb.log_fragments / per_block / 4 + u64::from(sb.reserve_blocks) + OPERATION_BLOCKS,
             zone: 0,
             pending: VecDeque::new(),
             promised: 0,
@@ -364,7 +369,7 @@ impl Space {
         }
         if self.open.1 + count > self.per_block {
             if self.zone == 0
-                && self.blocks.free() < self.blocks.len() / 4
+                && self.blocks.free() < self.scarce
                 && let Some(address) = self.take_hole(count)
             {
                 return Some(address);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The superblock: what never changes.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use bitflags::bitflags;
@@ -248,6 +249,18 @@ impl Superblock {
         let blocks = (12..=16).map(|shift| 1 << shift);
         let logs = blocks.filter_map(|block| Some(usual_log(len, block, None)?.0 * block));
         [SUPERBLOCK_OFFSET, last].into_iter().chain(logs).collect()
+    }
+
+    /// Where the superblock in a log may be whose size was chosen: at the start of logs with sizes that people choose, of two decimal or four binary digits.
+    pub fn likely_places(len: u64) -> BTreeSet<u64> {
+        let decimal =
+            (1..100u64).flat_map(|digits| (0..5).map(move |zeros| (digits * 10u64.pow(zeros)) << 20));
+        let binary = (8..16u64).flat_map(|digits| (17..38).map(move |zeros| digits << zeros));
+        let sizes = decimal.chain(binary).filter(|size| *size < len);
+        let blocks = |size| {
+            (12..=16).filter_map(move |shift| Some((usual_log(len, 1 << shift, Some(size))?.0, shift)))
+        };
+        sizes.flat_map(blocks).map(|(block, shift)| block << shift).collect()
     }
 
     /// Offsets of the three superblocks.
