@@ -109,11 +109,13 @@ fn damaged_bytes_that_are_still_there_are_not_replaced() {
 fn no_other_file_and_no_other_rights_give_contents() {
     let older = b"what the file said before".repeat(30);
     let zeros = vec![0; sound_contents().len()];
-    let changes: [fn(&mut Inode); 6] = [
+    let changes: [fn(&mut Inode); 7] = [
         |inode| inode.generation += 1,
         |inode| inode.mode = 0o100_600,
         |inode| inode.uid += 1,
         |inode| inode.gid += 1,
+        // It had attributes, which may be an access list.
+        |inode| inode.attribute_slots = 1,
         // It is of a segment that does not count.
         |inode| inode.birth += 5,
         // Its contents are overwritten.

@@ -59,10 +59,14 @@ impl Work<'_> {
             self.judged.contents = Some(New::Small(kept));
             return;
         }
-        // What others may see must not depend on rights that were given later.
-        let rights = |inode: &Inode| (inode.mode, inode.uid, inode.gid);
-        let mut allowed =
-            versions.into_iter().filter(|version| rights(&version.inode) == rights(&self.inode));
+        // What others may see must not depend on rights that were given later, in the mode or in an access list.
+        let has_same_rights = |other: &Inode| {
+            let own = &self.inode;
+            (other.mode, other.uid, other.gid) == (own.mode, own.uid, own.gid)
+                && other.attribute_slots == own.attribute_slots
+                && other.attribute_room() == own.attribute_room()
+        };
+        let mut allowed = versions.into_iter().filter(|version| has_same_rights(&version.inode));
         if let Some(older) = allowed.next() {
             self.raise(said(&rows::SMALL_OLDER, older.segment));
             (self.inode.size, self.inode.mtime) = (older.bytes.len() as u64, older.inode.mtime);
