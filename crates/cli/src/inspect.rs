@@ -33,7 +33,7 @@ pub struct InspectArgs {
     #[arg(long, value_name = "BYTES", value_parser = crate::numbers::parse_size)]
     pub offset: Option<u64>,
 
-    /// Device or image with the log, if that is on another device (hybridfs)
+    /// Device or image with the log, if that is on another device (hybridfs) [default: the device with the UUID in the superblock]
     #[arg(short, long, value_name = "DEVICE")]
     pub journal: Option<PathBuf>,
 }

@@ -146,7 +146,18 @@ fn a_saved_plan_is_carried_out_on_both_devices() {
     std::fs::rename(&pair.log, &moved).unwrap();
     let refused = fsmend(&["apply", plan]);
     assert_eq!(code(&refused), 8, "the log is not where it was");
-    std::fs::rename(&moved, &pair.log).unwrap();
+    let moved = moved.to_str().unwrap();
+    for verify in [&["apply", "--dry-run", "-j", moved, plan][..], &["plan", "verify", "-j", moved, plan]] {
+        let fits = fsmend(verify);
+        assert_eq!(code(&fits), 0, "{}{}", stdout(&fits), stderr(&fits));
+    }
+    let before = std::fs::read(&pair.image).unwrap();
+    let applied = fsmend(&["apply", "-j", moved, plan]);
+    assert_eq!(code(&applied), 1, "{}", stderr(&applied));
+    let undone = fsmend(&["undo", "-j", moved, &format!("{}.fsmend-undo", pair.image())]);
+    assert_eq!(code(&undone), 0, "{}", stderr(&undone));
+    assert!(std::fs::read(&pair.image).unwrap() == before);
+    std::fs::rename(moved, &pair.log).unwrap();
     let applied = fsmend(&["apply", plan]);
     assert_eq!(code(&applied), 1, "{}", stderr(&applied));
     pair.is_sound();

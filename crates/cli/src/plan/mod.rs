@@ -20,7 +20,7 @@ use crate::numbers::{bytes, counted};
 use crate::style::{Style, printable};
 use crate::{exit, html, json, output, target};
 
-pub use contents::{log_of, target_of};
+pub use contents::target_of;
 pub use tree::{TreeChange, of_files as tree_of_files};
 
 /// A plan is not longer than this.
@@ -62,6 +62,10 @@ enum What {
         /// Target [default: the target in the plan]
         #[arg(value_name = "TARGET")]
         target: Option<PathBuf>,
+
+        /// Device or image of the log, if that is on another device [default: where it was]
+        #[arg(short, long, value_name = "DEVICE")]
+        journal: Option<PathBuf>,
     },
 }
 
@@ -69,8 +73,8 @@ enum What {
 pub fn run(arguments: &PlanArgs) -> u8 {
     let done = match &arguments.what {
         What::Show { plan, format, color } => show(plan, *format, Style::for_stdout(*color)),
-        What::Verify { plan, target } => load(plan).and_then(|loaded| {
-            let fit = fit(&loaded, plan, target.as_deref())?;
+        What::Verify { plan, target, journal } => load(plan).and_then(|loaded| {
+            let fit = fit(&loaded, plan, (target.as_deref(), journal.as_deref()))?;
             println!("{}", printable(&fit.sentence()));
             Ok(if fit.is_good() { exit::CLEAN } else { exit::PROBLEMS })
         }),
@@ -90,6 +94,12 @@ pub fn load(path: &Path) -> Result<Plan, String> {
         }
         _ => format!("{name}: {error}"),
     })
+}
+
+/// Where the log of the target of `plan` is, if that is on another device: the one that is named, or where it was, if something is there.
+pub fn log_of(plan: &Plan, named: Option<&Path>) -> Option<PathBuf> {
+    let was = || contents::log_of(plan).filter(|path| path.exists());
+    named.map(Path::to_owned).or_else(was)
 }
 
 fn show(path: &Path, format: Format, style: Style) -> Result<u8, String> {
@@ -151,8 +161,8 @@ impl Fit {
     }
 }
 
-/// Compares `plan`, from the file `path`, with its target, or with `other`.
-pub fn fit(plan: &Plan, path: &Path, other: Option<&Path>) -> Result<Fit, String> {
+/// Compares `plan`, from the file `path`, with its target and the log of that, or with others.
+pub fn fit(plan: &Plan, path: &Path, (other, log): (Option<&Path>, Option<&Path>)) -> Result<Fit, String> {
     let (named, start) = contents::target_of(plan).unwrap_or_default();
     let target = other.map_or_else(|| PathBuf::from(named), Path::to_owned);
     if target.as_os_str().is_empty() {
@@ -169,7 +179,7 @@ pub fn fit(plan: &Plan, path: &Path, other: Option<&Path>) -> Result<Fit, String
     let said = |refusal| format!("{name}: {refusal}");
     let environment = target::environment();
     let known = (&environment, SuperblockOptions::default());
-    let log = contents::log_of(plan);
+    let log = log_of(plan, log);
     let device = target::whole(&only.device, log.as_deref(), known, |_| {}).map_err(said)?;
     interrupted::refuse(&environment, &target, start, &*device).map_err(said)?;
     let size = (plan.blocks().count() as u64, plan.bytes_to_write());

@@ -94,6 +94,10 @@ pub struct ApplyArgs {
     #[arg(value_name = "TARGET")]
     pub target: Option<PathBuf>,
 
+    /// Device or image of the external journal or log [default: where it was when it was planned]
+    #[arg(short, long, value_name = "DEVICE")]
+    pub journal: Option<PathBuf>,
+
     /// Undo file
     #[arg(long, value_name = "FILE", conflicts_with = "no_undo")]
     pub undo: Option<PathBuf>,
@@ -118,6 +122,10 @@ pub struct UndoArgs {
     /// Target [default: the target in the undo file]
     #[arg(value_name = "TARGET")]
     pub target: Option<PathBuf>,
+
+    /// Device or image of the external journal or log [default: where it was at the repair]
+    #[arg(short, long, value_name = "DEVICE")]
+    pub journal: Option<PathBuf>,
 
     /// Undo even if blocks have changed since the repair. Later changes are lost
     #[arg(long)]

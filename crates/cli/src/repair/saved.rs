@@ -53,8 +53,10 @@ fn failed(text: impl ToString) -> (String, u8) {
 fn apply_plan(arguments: &ApplyArgs) -> Rendered {
     let name = arguments.plan.display();
     let plan = plan::load(&arguments.plan).map_err(failed)?;
+    let journal = arguments.journal.as_deref();
     if arguments.dry_run {
-        let fit = plan::fit(&plan, &arguments.plan, arguments.target.as_deref()).map_err(failed)?;
+        let fit =
+            plan::fit(&plan, &arguments.plan, (arguments.target.as_deref(), journal)).map_err(failed)?;
         return if fit.is_good() {
             Ok((format!("{} Nothing was written.", fit.sentence()), exit::CLEAN))
         } else {
@@ -71,7 +73,7 @@ fn apply_plan(arguments: &ApplyArgs) -> Rendered {
     if let Some(place) = &arguments.undo {
         may_hold_undo(place).map_err(failed)?;
     }
-    let hold = hold(&path, start, &plan)?;
+    let hold = hold(&path, start, (&plan, journal))?;
     let target = path.display().to_string();
     let cancel = stop_flag();
     let first = finish_interrupted(&hold, &cancel)?;
@@ -123,7 +125,7 @@ fn take_back(arguments: &UndoArgs) -> Rendered {
     let path =
         arguments.target.clone().or_else(|| target_of(&contents.plan).map(|(path, _)| PathBuf::from(path)));
     let path = path.unwrap_or_else(|| PathBuf::from(&contents.target_name));
-    let hold = hold(&path, contents.start, &contents.plan)?;
+    let hold = hold(&path, contents.start, (&contents.plan, arguments.journal.as_deref()))?;
     let target = path.display().to_string();
     let journal =
         hold.journal_of(&contents.plan, arguments.force).map_err(|failure| complaint(&target, &failure))?;
@@ -146,14 +148,15 @@ fn take_back(arguments: &UndoArgs) -> Rendered {
     Ok((format!("{target}: it is as it was before the repair, {blocks} written."), exit::CLEAN))
 }
 
-/// The file system that starts at byte `start` of the target, with its log where `plan` says that it is, if that is on another device.
-fn hold(path: &Path, start: u64, plan: &Plan) -> Result<Hold, (String, u8)> {
+/// The file system that starts at byte `start` of the target, with its log if that is on another device: the one that is named, or where `plan` says that it was.
+fn hold(path: &Path, start: u64, (plan, journal): (&Plan, Option<&Path>)) -> Result<Hold, (String, u8)> {
     let options = OpenOptions { offset: Some(start), partition: None };
     let holds = target::hold(path, &options, WriteOptions::default()).map_err(failed)?;
-    let hold =
+    let mut hold =
         holds.into_iter().next().ok_or_else(|| failed(format!("{}: nothing is in it", path.display())))?;
+    hold.journal = journal.map(PathBuf::from);
     let tell = |text: String| eprintln!("fsmend: {}", printable(&text));
-    let whole = hold.whole(plan::log_of(plan).as_deref(), SuperblockOptions::default(), tell);
+    let whole = hold.whole(plan::log_of(plan, journal).as_deref(), SuperblockOptions::default(), tell);
     whole.map_err(|refusal| failed(format!("{}: {refusal}", path.display())))
 }
 
