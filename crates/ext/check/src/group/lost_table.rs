@@ -68,6 +68,11 @@ impl TableEvidence {
         self.right == 0 && self.wrong > 0
     }
 
+    /// Whether nothing speaks against this place, and as much for it as for another one.
+    pub(super) fn is_no_worse_than(self, other: TableEvidence) -> bool {
+        self.was_read && !self.contradicts() && self.right >= other.right
+    }
+
     /// Whether what stands there could be a table without any inode in use.
     pub(super) fn says_nothing(self) -> bool {
         self.was_read && self.right == 0 && self.wrong == 0
