@@ -68,9 +68,10 @@ impl TableEvidence {
         self.right == 0 && self.wrong > 0
     }
 
-    /// Whether nothing speaks against this place, and as much for it as for another one.
+    /// Whether as much speaks for this place as for another one, and nothing against it that does not speak against the other, too. (A table that is badly
+    /// damaged contradicts itself.)
     pub(super) fn is_no_worse_than(self, other: TableEvidence) -> bool {
-        self.was_read && !self.contradicts() && self.right >= other.right
+        self.was_read && self.right >= other.right && (!self.contradicts() || other.contradicts())
     }
 
     /// Whether what stands there could be a table without any inode in use.
