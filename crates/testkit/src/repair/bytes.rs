@@ -314,7 +314,8 @@ impl<'i> Reader<'i> {
                     inode => self.inode(inode).map(|inode| self.content(inode)),
                 };
                 let name = [&[entry.index], entry.name].concat();
-                all.insert(name, value.unwrap_or(0).wrapping_add((entry.size as u64) << 40));
+                // Of two with one name the kernel finds the first.
+                all.entry(name).or_insert(value.unwrap_or(0).wrapping_add((entry.size as u64) << 40));
             }
         }
         all

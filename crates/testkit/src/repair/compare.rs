@@ -174,8 +174,11 @@ impl Trees<'_> {
     /// Ours, with the reference's attributes, if ours has at least those, each with the same value or the one that it had before.
     fn with_known_attributes(&self, ours: &Node, theirs: &Node) -> Node {
         let before = self.sound.by_inode(ours.inode).map(|(before, _)| &before.attributes);
-        // The kernel refuses all attributes of a file as soon as the name of one holds a zero, and reads no access list with a name of its own.
-        let is_unreadable = |name: &[u8]| name.contains(&0) || matches!(name, [2 | 3, _, ..]);
+        // The kernel refuses all attributes of a file as soon as the name of one holds a zero, and reads no access list with a name of its own, nor
+        // anything else without one.
+        let is_nameless = |name: &[u8]| matches!(name, [index] if !matches!(index, 2 | 3));
+        let is_unreadable =
+            |name: &[u8]| name.contains(&0) || matches!(name, [2 | 3, _, ..]) || is_nameless(name);
         let ours_has_unreadable = |value: &u64| ours.attributes.values().any(|ours| ours == value);
         let is_kept = |(name, value): (&Vec<u8>, &u64)| {
             let ours = ours.attributes.get(name);
@@ -233,6 +236,11 @@ impl Trees<'_> {
                 || self.theirs.by_inode(first).is_some_and(|(_, paths)| is_in_turn(paths)))
     }
 
+    /// Whether the reference gave something a number because another thing has the name that it has in ours: the two had come to one name.
+    fn made_way(&self, path: &[u8], ours: &[u8]) -> bool {
+        is_numbered(path) && self.theirs.nodes.contains_key(ours)
+    }
+
     /// Whether what the reference keeps as a file is the value of an attribute of ours.
     fn is_value(&self, theirs: &Node) -> bool {
         let value = theirs.content.wrapping_add(theirs.size << 40);
@@ -240,13 +248,14 @@ impl Trees<'_> {
     }
 
     /// Whether a thing that the reference keeps as `path` may stand at `ours`: where it was before the damage, or one of
-    /// the two names was made up: of something that lost its name, or of something whose name another one in the same directory has, too.
+    /// the two names was made up: of something that lost its name (under a number in the same directory, too), or of something whose name another one
+    /// in the same directory has.
     fn may_stand_for(&self, path: &[u8], ours: &[u8]) -> bool {
         let is_new = !self.sound.nodes.contains_key(path);
         is_made_up(path)
             || is_made_up(ours) && is_new
             || self.sound.nodes.contains_key(ours)
-            || is_new && is_numbered(path) && is_numbered(ours) && folder(path) == folder(ours)
+            || is_new && folder(path) == folder(ours) && (is_numbered(ours) || self.made_way(path, ours))
     }
 }
 
@@ -389,6 +398,10 @@ mod tests {
         let theirs = [folder.clone(), ("a/first", node(12, 1))];
         let ours = [folder.clone(), ("a/first", node(14, 2)), ("a/first~0", node(12, 1))];
         assert!(losses(&before, &theirs, &ours).is_empty());
+        // The other way round: the reference gave the number, and ours has the name that made it do so.
+        let theirs_numbered = [folder.clone(), ("a/first", node(14, 2)), ("a/first~0", node(12, 1))];
+        let ours_plain = [folder.clone(), ("a/first", node(12, 1)), ("a/first~0", node(14, 2))];
+        assert!(losses(&before, &theirs_numbered, &ours_plain).is_empty());
         let both = [folder, ("a/first", node(12, 1)), ("a/first-2", node(14, 2))];
         assert!(!losses(&before, &both, &ours).is_empty(), "it is kept under its own name");
     }

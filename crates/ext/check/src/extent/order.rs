@@ -208,7 +208,7 @@ fn fitting(
 }
 
 /// The length before one bit of it, or its upper byte, was overwritten: the largest that there is room for.
-fn before_damage(count: u32, room: u32) -> Option<u32> {
+pub(super) fn before_damage(count: u32, room: u32) -> Option<u32> {
     let without_a_bit = (0..16).map(|bit| count & !(1 << bit)).filter(|length| *length != count);
     without_a_bit.chain([count & 0xFF]).filter(|length| (1..=room).contains(length)).max()
 }
