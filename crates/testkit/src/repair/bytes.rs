@@ -298,8 +298,8 @@ impl<'i> Reader<'i> {
         let in_block = block.map(|block| (entries(&block[32..]), block));
         for (entries, values) in [(entries(in_inode), in_inode)].into_iter().chain(in_block) {
             for entry in entries.into_iter().filter(|entry| (entry.index, entry.name) != (7, b"data")) {
-                // A few bits in the end of a list: the kernel shows nothing of it.
-                if entry.index == 0 && entry.name.is_empty() && entry.size == 0 {
+                // A few bits in the end of a list: without a name (only access lists have none) the kernel neither reads nor removes it.
+                if !matches!(entry.index, 2 | 3) && entry.name.is_empty() && entry.size == 0 {
                     continue;
                 }
                 let value = values.get(entry.offset..entry.offset.saturating_add(entry.size));
@@ -314,7 +314,8 @@ impl<'i> Reader<'i> {
                     inode => self.inode(inode).map(|inode| self.content(inode)),
                 };
                 let name = [&[entry.index], entry.name].concat();
-                all.insert(name, value.unwrap_or(0).wrapping_add((entry.size as u64) << 40));
+                // Of two with one name the kernel finds the first.
+                all.entry(name).or_insert(value.unwrap_or(0).wrapping_add((entry.size as u64) << 40));
             }
         }
         all

@@ -2,7 +2,7 @@
 //! What became of the files: nothing that e2fsck's repair keeps may be lost or different, unless it is as it was before the damage.
 
 use super::spoiled::Spoiled;
-use super::tree::{Node, Tree};
+use super::tree::{DIRECTORY, Node, Tree};
 
 /// A difference to the disadvantage of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,13 +44,16 @@ impl Trees<'_> {
         if path.is_empty() && here.is_some() && self.is_new_root() {
             return None;
         }
+        if path == b"lost+found" && here.is_some_and(|here| self.may_be_new_lost_found(here, theirs)) {
+            return None;
+        }
         if is_made_up(path) && before.is_some_and(|before| theirs.is_nothing_of(before)) {
             return None;
         }
         if is_made_up(path) && before.is_none() && self.was_none(theirs) {
             return None;
         }
-        if what.is_none() && self.is_further_name(path, theirs) {
+        if what.is_none() && (self.is_further_name(path, theirs) || self.is_empty_astray(path, theirs)) {
             return None;
         }
         let Some(what) = what.flatten() else { return Some(format!("{} lost", theirs.word())) };
@@ -90,11 +93,41 @@ impl Trees<'_> {
             let here = home(self.theirs, path);
             here.is_none() || before.iter().any(|before| home(self.sound, before) == here)
         };
-        let mut known = paths.iter().filter(|path| was_in(path)).peekable();
-        !was_in(path)
+        let is_called = |path: &[u8]| before.iter().any(|before| last(before) == last(path));
+        // Where all directories have changed their numbers, the names themselves tell which it had.
+        let has_some_in = paths.iter().any(|path| was_in(path));
+        let is_its_own = |path: &[u8]| if has_some_in { was_in(path) } else { is_called(path) };
+        let mut known = paths.iter().filter(|path| is_its_own(path)).peekable();
+        !is_its_own(path)
             && paths.len() > before.len()
             && known.peek().is_some()
             && known.all(|known| self.loss_of(known, theirs).is_none())
+    }
+
+    /// Whether the reference keeps an empty file only by names in directories that it never was in (those of another directory's blocks that it took for
+    /// a part of this one): without them it frees it, as any repair may free what is empty and has no name.
+    fn is_empty_astray(&self, path: &[u8], theirs: &Node) -> bool {
+        let Some(before) = self.before(theirs) else { return false };
+        let Some(names) = self.sound.paths.get(&before.inode) else { return false };
+        let was_in = |path: &[u8]| {
+            let here = self.theirs.nodes.get(folder(path)).map(|folder| folder.inode);
+            let there = |name: &Vec<u8>| self.sound.nodes.get(folder(name)).map(|folder| folder.inode);
+            here.is_none() || names.iter().any(|name| there(name) == here)
+        };
+        let all = self.theirs.paths.get(&theirs.inode).map(Vec::as_slice).unwrap_or_default();
+        [before, theirs].iter().all(|node| node.is_empty_file())
+            && !is_made_up(path)
+            && all.iter().all(|path| !was_in(path))
+    }
+
+    /// Whether the reference may have made a new lost+found, with the owner and the permissions that every new one has, so that they are nothing that it
+    /// kept: ours is a directory, and nothing was in it before.
+    fn may_be_new_lost_found(&self, ours: &Node, theirs: &Node) -> bool {
+        let was_used = self.sound.nodes.keys().any(|path| is_made_up(path));
+        [ours, theirs].iter().all(|node| node.kind == DIRECTORY)
+            && (theirs.owner, theirs.mode) == ((0, 0), 0o700)
+            && theirs.attributes.is_empty()
+            && !was_used
     }
 
     /// What a thing that the reference keeps was before the damage: the inode whose record stands there, or else the one with its number. (With
@@ -141,8 +174,11 @@ impl Trees<'_> {
     /// Ours, with the reference's attributes, if ours has at least those, each with the same value or the one that it had before.
     fn with_known_attributes(&self, ours: &Node, theirs: &Node) -> Node {
         let before = self.sound.by_inode(ours.inode).map(|(before, _)| &before.attributes);
-        // The kernel refuses all attributes of a file as soon as the name of one holds a zero, and reads no access list with a name of its own.
-        let is_unreadable = |name: &[u8]| name.contains(&0) || matches!(name, [2 | 3, _, ..]);
+        // The kernel refuses all attributes of a file as soon as the name of one holds a zero, and reads no access list with a name of its own, nor
+        // anything else without one.
+        let is_nameless = |name: &[u8]| matches!(name, [index] if !matches!(index, 2 | 3));
+        let is_unreadable =
+            |name: &[u8]| name.contains(&0) || matches!(name, [2 | 3, _, ..]) || is_nameless(name);
         let ours_has_unreadable = |value: &u64| ours.attributes.values().any(|ours| ours == value);
         let is_kept = |(name, value): (&Vec<u8>, &u64)| {
             let ours = ours.attributes.get(name);
@@ -187,9 +223,22 @@ impl Trees<'_> {
         let is_in_turn = |paths: &[Vec<u8>]| {
             paths.iter().any(|other| is_second(self.theirs, other) && folder(other) == folder(path))
         };
+        // What was there under another name, and the reference has not kept there, is not in the way of its name.
+        let is_here = |tree: &Tree| {
+            let paths = tree.by_inode(first).map(|(_, paths)| paths).unwrap_or_default();
+            paths.iter().any(|other| folder(other) == folder(path))
+        };
+        let is_only_ours = is_here(self.sound) && !is_here(self.theirs);
         is_second(self.ours, ours)
             && folder(ours) == folder(path)
-            && (is_rightful || self.theirs.by_inode(first).is_some_and(|(_, paths)| is_in_turn(paths)))
+            && (is_rightful
+                || is_only_ours
+                || self.theirs.by_inode(first).is_some_and(|(_, paths)| is_in_turn(paths)))
+    }
+
+    /// Whether the reference gave something a number because another thing has the name that it has in ours: the two had come to one name.
+    fn made_way(&self, path: &[u8], ours: &[u8]) -> bool {
+        is_numbered(path) && self.theirs.nodes.contains_key(ours)
     }
 
     /// Whether what the reference keeps as a file is the value of an attribute of ours.
@@ -199,13 +248,14 @@ impl Trees<'_> {
     }
 
     /// Whether a thing that the reference keeps as `path` may stand at `ours`: where it was before the damage, or one of
-    /// the two names was made up: of something that lost its name, or of something whose name another one in the same directory has, too.
+    /// the two names was made up: of something that lost its name (under a number in the same directory, too), or of something whose name another one
+    /// in the same directory has.
     fn may_stand_for(&self, path: &[u8], ours: &[u8]) -> bool {
         let is_new = !self.sound.nodes.contains_key(path);
         is_made_up(path)
             || is_made_up(ours) && is_new
             || self.sound.nodes.contains_key(ours)
-            || is_new && is_numbered(path) && is_numbered(ours) && folder(path) == folder(ours)
+            || is_new && folder(path) == folder(ours) && (is_numbered(ours) || self.made_way(path, ours))
     }
 }
 
@@ -312,6 +362,68 @@ mod tests {
         );
         assert_eq!(losses(&before, &before, &ours), ["owner of intact directory differs"]);
         assert_eq!(losses(&before, &[root(0)], &[]), ["directory lost"]);
+    }
+
+    #[test]
+    fn a_new_lost_and_found_has_the_owner_that_all_have() {
+        let folder = |group: u32, mode: u16| Node { kind: 0o040_000, owner: (0, group), mode, ..node(11, 0) };
+        let of = |group, mode| [("lost+found", folder(group, mode))];
+        assert!(losses(&of(0, 0o700), &of(0, 0o700), &of(7, 0o700)).is_empty());
+        assert_eq!(
+            losses(&of(0, 0o755), &of(0, 0o755), &of(7, 0o755)),
+            ["owner of intact directory differs"]
+        );
+        let used = [("lost+found", folder(0, 0o700)), ("lost+found/a", node(12, 1))];
+        let ours = [("lost+found", folder(7, 0o700)), ("lost+found/a", node(12, 1))];
+        assert_eq!(losses(&used, &used, &ours), ["owner of intact directory differs"]);
+        assert_eq!(losses(&of(0, 0o700), &of(0, 0o700), &[]), ["directory lost"]);
+    }
+
+    #[test]
+    fn an_empty_file_that_only_a_strangers_block_names_may_go() {
+        let folder = |inode: u32| Node { kind: 0o040_000, ..node(inode, 0) };
+        let empty = Node { size: 0, content: 0, parts: Arc::default(), has_blocks: false, ..node(12, 0) };
+        let with = |name, file: &Node| [("a", folder(13)), ("b", folder(14)), (name, file.clone())];
+        let nothing = [("a", folder(13)), ("b", folder(14))];
+        assert!(losses(&with("a/name", &empty), &with("b/name", &empty), &nothing).is_empty());
+        assert_eq!(losses(&with("a/name", &empty), &with("a/name", &empty), &nothing), ["file lost"]);
+        let file = node(12, 1);
+        assert_eq!(losses(&with("a/name", &file), &with("b/name", &file), &nothing), ["file lost"]);
+    }
+
+    #[test]
+    fn a_name_may_be_taken_by_what_the_reference_has_not_kept() {
+        let folder = ("a", Node { kind: 0o040_000, ..node(13, 0) });
+        let before = [folder.clone(), ("a/first-1", node(12, 1)), ("a/first-2", node(14, 2))];
+        let theirs = [folder.clone(), ("a/first", node(12, 1))];
+        let ours = [folder.clone(), ("a/first", node(14, 2)), ("a/first~0", node(12, 1))];
+        assert!(losses(&before, &theirs, &ours).is_empty());
+        // The other way round: the reference gave the number, and ours has the name that made it do so.
+        let theirs_numbered = [folder.clone(), ("a/first", node(14, 2)), ("a/first~0", node(12, 1))];
+        let ours_plain = [folder.clone(), ("a/first", node(12, 1)), ("a/first~0", node(14, 2))];
+        assert!(losses(&before, &theirs_numbered, &ours_plain).is_empty());
+        let both = [folder, ("a/first", node(12, 1)), ("a/first-2", node(14, 2))];
+        assert!(!losses(&before, &both, &ours).is_empty(), "it is kept under its own name");
+    }
+
+    #[test]
+    fn holes_may_be_filled_by_a_repair_that_saves_as_many_parts() {
+        let file = |parts: &[(u64, u64)]| {
+            let content = parts.iter().map(|(_, part)| part).sum();
+            [(
+                "a",
+                Node {
+                    size: 9 * 1024,
+                    parts: Arc::new(parts.iter().copied().collect()),
+                    ..node(12, content)
+                },
+            )]
+        };
+        let before = file(&[(0, 1), (2, 2), (4, 3)]);
+        let theirs = file(&[(0, 1)]);
+        assert!(losses(&before, &theirs, &file(&[(0, 1), (2, 2), (6, 7)])).is_empty());
+        assert_eq!(losses(&before, &theirs, &file(&[(0, 1), (6, 7)])), ["content of file differs"]);
+        assert_eq!(losses(&before, &theirs, &file(&[(0, 9), (2, 2)])), ["content of file differs"]);
     }
 
     #[test]

@@ -48,6 +48,11 @@ impl Node {
         (self.kind, self.size, self.content) == (other.kind, other.size, other.content)
     }
 
+    /// Whether it is a file in which nothing is: what has no name any more and is so is freed.
+    pub fn is_empty_file(&self) -> bool {
+        self.kind == REGULAR && self.size == 0 && !self.has_blocks && self.attributes.is_empty()
+    }
+
     /// The first thing in which two differ, but for the inode's number.
     pub fn difference(&self, other: &Node) -> Option<&'static str> {
         let differ = [
@@ -63,7 +68,9 @@ impl Node {
 
     /// Whether a regular file still holds all that `theirs` holds as it was `before`: its length, and every part of it. What is in the
     /// other parts, those behind the end that it had, and those that the reference has `spoiled`, are unknown, and each repair may choose. Where the
-    /// reference has lost the length, the part in which this one ends may be cut: a length that is a little too short is not noticed.
+    /// reference has lost the length, the part in which this one ends may be cut: a length that is a little too short is not noticed. A hole may be
+    /// filled for every part that is kept and that the reference has lost: it threw away an entry whose place was overwritten only as it threw
+    /// away those around it.
     pub fn keeps_as_much(&self, theirs: &Node, before: &Node, spoiled: &Spoiled) -> bool {
         let are_files = [self, theirs, before].iter().all(|node| node.kind == REGULAR);
         let places = self.parts.keys().chain(theirs.parts.keys()).chain(before.parts.keys());
@@ -77,9 +84,15 @@ impl Node {
                 || ours.is_some_and(|ours| spoiled.part(self.inode, *place) == Some(*ours))
         };
         let end = before.size.div_ceil(PART_BYTES as u64);
+        let saved = before.parts.iter().filter(|(place, part)| {
+            self.parts.get(place) == Some(*part) && theirs.parts.get(place) != Some(*part)
+        });
+        let is_hole = |place: &u64| [theirs, before].iter().all(|node| !node.parts.contains_key(place));
+        let lost: BTreeSet<&u64> = places.filter(|place| **place < end && !is_kept(place)).collect();
         are_files
             && (theirs.size != before.size || self.size == before.size)
-            && places.into_iter().filter(|place| **place < end).all(is_kept)
+            && lost.iter().all(|place| is_hole(place))
+            && lost.len() <= saved.count()
     }
 
     /// Whether it is nothing of what it was `before`: of another type, or a regular file of another length of which no part is left. (Of an empty

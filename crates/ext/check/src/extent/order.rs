@@ -7,6 +7,9 @@
 
 use fsmend_ext_format::extent::Extent;
 
+/// Blocks of the longest extent.
+const LENGTH_MAX: u32 = 1 << 15;
+
 /// What becomes of the entries: their lengths, `None` for those that stand in the wrong place. Entries that `counts` does not hold for
 /// are left to be judged by themselves.
 pub(super) fn settle(entries: &[Extent], counts: impl Fn(&Extent) -> bool) -> Vec<Option<u32>> {
@@ -51,7 +54,7 @@ pub(super) fn astray(entries: &[Extent], start: u64, end: u64, binds: bool) -> V
         let after = at + 2 >= entries.len() || follows(at + 2);
         let fits = gap > 0 && gap == u64::from(entries.get(at)?.count);
         let home = u32::try_from(ends(at.checked_sub(1))).ok()?;
-        (before && after && fits).then_some((at, home))
+        (before && after && fits && !would_be_part(entries, at, home)).then_some((at, home))
     };
     let mut found: Vec<(usize, u32)> = Vec::new();
     for wrong in (0..=entries.len()).filter(|at| !follows(*at)) {
@@ -63,6 +66,21 @@ pub(super) fn astray(entries: &[Extent], start: u64, end: u64, binds: bool) -> V
         }
     }
     found
+}
+
+/// Whether an entry, if it began at block `home` of the file, would go on where its neighbour ends, in the file and on the disk: the two would have been
+/// written as one.
+fn would_be_part(entries: &[Extent], at: usize, home: u32) -> bool {
+    let Some(entry) = entries.get(at).map(|entry| Extent { logical: home, ..*entry }) else { return false };
+    let goes_on = |one: &Extent, next: &Extent| {
+        one.logical_end() == u64::from(next.logical)
+            && one.physical.checked_add(one.count.into()) == Some(next.physical)
+            && one.unwritten == next.unwritten
+            && one.count.saturating_add(next.count) < LENGTH_MAX
+    };
+    let before = at.checked_sub(1).and_then(|before| entries.get(before));
+    before.is_some_and(|before| goes_on(before, &entry))
+        || entries.get(at + 1).is_some_and(|next| goes_on(&entry, next))
 }
 
 /// Entries that do not go with the others between `start` and `end`, and the places that they belong to, where their numbers differ from those in one byte only:
@@ -95,6 +113,7 @@ pub(super) fn overwritten(entries: &[Extent], start: u64, end: u64) -> Vec<(usiz
         let ends_file = || with_another_byte(entry.logical, 1, (room?, room?));
         let is_last = next.is_none() && room.is_some_and(|room| room >= floor);
         let home = fitting.or_else(|| if is_last { ends_file() } else { None });
+        let home = home.filter(|home| !would_be_part(entries, at, *home));
         match home {
             Some(home) => {
                 found.push((at, home));
@@ -130,50 +149,66 @@ fn with_another_byte(number: u32, lowest: u32, (least, most): (u64, u64)) -> Opt
 
 /// Where entries were cut, and what the others leave of `blocks`, the space that all of them have together, is less than their room: of one alone
 /// that is its length. Of several, each but one has to be told by its own number, in which one bit or the upper byte was overwritten, and all
-/// of them have to go with the space. (Those in the wrong place took their space, too.) Space is counted in clusters of `cluster` blocks; where
-/// entries begin within one, nothing is known.
+/// of them have to go with the space. (Those in the wrong place took their space, too, and so did one whose length is 0 now.) Space is counted in
+/// clusters of `cluster` blocks; where entries begin within one, nothing is known.
 pub(super) fn fit(entries: &[Extent], lengths: &mut [Option<u32>], blocks: u64, cluster: u64) {
-    let space = |length: u32| u64::from(length).next_multiple_of(cluster.max(1));
+    let cluster = cluster.max(1);
+    if entries.iter().any(|entry| !u64::from(entry.logical).is_multiple_of(cluster)) {
+        return;
+    }
+    let with_emptied = fitting(entries, lengths, blocks, (cluster, true));
+    let told = with_emptied.or_else(|| fitting(entries, lengths, blocks, (cluster, false)));
+    for (at, length) in told.unwrap_or_default() {
+        if let (Some(place), Some(entry)) = (lengths.get_mut(at), entries.get(at)) {
+            *place = Some(length.min(entry.count));
+        }
+    }
+}
+
+/// The entries that were cut with their lengths. `counts_emptied`: those without a length had one.
+fn fitting(
+    entries: &[Extent],
+    lengths: &[Option<u32>],
+    blocks: u64,
+    (cluster, counts_emptied): (u64, bool),
+) -> Option<Vec<(usize, u32)>> {
+    let space = |length: u32| u64::from(length).next_multiple_of(cluster);
     let mut cut: Vec<(usize, u32, u32)> = Vec::new();
     let mut taken = 0;
     for (at, (entry, length)) in entries.iter().zip(lengths.iter()).enumerate() {
         match length.filter(|length| *length < entry.count) {
             Some(room) => cut.push((at, entry.count, room)),
+            None if counts_emptied && *length == Some(0) => {
+                let next = entries.get(at + 1).map_or(u32::MAX, |next| next.logical);
+                cut.push((at, 0, next.saturating_sub(entry.logical)));
+            }
             None => taken += space(entry.count),
         }
     }
-    let begins_within = entries.iter().any(|entry| !u64::from(entry.logical).is_multiple_of(cluster.max(1)));
     let rooms: u64 = cut.iter().map(|(_, _, room)| space(*room)).sum();
-    let Some(mut left) = blocks.checked_sub(taken).filter(|left| *left < rooms && !begins_within) else {
-        return;
-    };
+    let mut left = blocks.checked_sub(taken).filter(|left| *left < rooms)?;
     let mut told: Vec<(usize, u32)> = Vec::new();
     let mut untold: Option<(usize, u32)> = None;
     for (at, count, room) in &cut {
         match before_damage(*count, *room).filter(|_| cut.len() > 1) {
             Some(length) => told.push((*at, length)),
             None if untold.is_none() => untold = Some((*at, *room)),
-            None => return,
+            None => return None,
         }
     }
-    let Some(rest) = left.checked_sub(told.iter().map(|(_, length)| space(*length)).sum()) else { return };
-    left = rest;
+    left = left.checked_sub(told.iter().map(|(_, length)| space(*length)).sum())?;
     match untold {
         Some((at, room)) if (1..=space(room)).contains(&left) => {
             told.push((at, u32::try_from(left).map_or(room, |left| left.min(room))));
         }
         None if left == 0 => {}
-        _ => return,
+        _ => return None,
     }
-    for (at, length) in told {
-        if let Some(place) = lengths.get_mut(at) {
-            *place = Some(length);
-        }
-    }
+    Some(told)
 }
 
 /// The length before one bit of it, or its upper byte, was overwritten: the largest that there is room for.
-fn before_damage(count: u32, room: u32) -> Option<u32> {
+pub(super) fn before_damage(count: u32, room: u32) -> Option<u32> {
     let without_a_bit = (0..16).map(|bit| count & !(1 << bit)).filter(|length| *length != count);
     without_a_bit.chain([count & 0xFF]).filter(|length| (1..=room).contains(length)).max()
 }
@@ -379,6 +414,37 @@ mod tests {
         assert_eq!((lengths[1], lengths[3]), (Some(8), None));
         fit(&entries, &mut lengths, 24, 1);
         assert_eq!(lengths, [Some(4), Some(4), Some(4), None, Some(4), Some(4)]);
+    }
+
+    #[test]
+    fn an_entry_without_a_length_had_one() {
+        let extent = |(logical, count)| Extent { logical, count, physical: 100, unwritten: false };
+        let fitted = |blocks| {
+            // 24836 is 4 with another upper byte.
+            let entries = [(0, 4), (8, 24_836), (16, 4), (24, 0), (32, 4)].map(extent);
+            let mut lengths = settle(&entries, |_| true);
+            fit(&entries, &mut lengths, blocks, 1);
+            lengths
+        };
+        assert_eq!(
+            fitted(20),
+            [Some(4), Some(4), Some(4), Some(0), Some(4)],
+            "4 of the 8 left were of another one"
+        );
+        assert_eq!(fitted(28)[1], Some(8), "there is space for all of it");
+    }
+
+    #[test]
+    fn no_entry_is_moved_to_where_it_would_be_part_of_its_neighbour() {
+        let at = |(logical, physical)| Extent { logical, count: 1, physical, unwritten: false };
+        // Every other block of a file, and one start that became that of the next.
+        let entries = [(90, 1321), (94, 1322), (94, 1323), (96, 1324)].map(at);
+        assert!(astray(&entries, 90, 97, true).is_empty());
+        let entries = [(90, 1321), (94, 1322), (94, 1333), (96, 1324)].map(at);
+        assert_eq!(astray(&entries, 90, 97, true), [(2, 95)]);
+        let second = |physical| [(0, 100), (0x1_0001, physical), (8, 120)].map(at);
+        assert!(overwritten(&second(101), 0, 9).is_empty());
+        assert_eq!(overwritten(&second(111), 0, 9), [(1, 1)]);
     }
 
     #[test]

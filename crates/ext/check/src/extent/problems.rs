@@ -123,6 +123,15 @@ problem_rows! {
         loss: nothing "Nothing that belongs to the file.",
         peers: [0x01000C, 0x01000D, 0x010059],
     }
+    /// Behind the space in use, where the size tells nothing.
+    BEYOND_SPACE = "ext.extent.beyond-space" {
+        severity: Major, evidence: Local, preen: false,
+        message: "the last extent of {inode} (logical block {logical}, length {length}) is longer than i_blocks allows ({observed:block:blocks})",
+        meaning: "One byte or bit of its length was overwritten: without that, i_blocks matches it. The blocks after that belong to other files or to none.",
+        repair: "The extent is truncated to the length that i_blocks allows.",
+        loss: nothing "Nothing that belongs to the file.",
+        peers: [0x01000C, 0x01000D, 0x010059],
+    }
     /// Behind the end of a directory, where what lies there is not its own, and the space in use tells nothing.
     DIRECTORY_BEYOND_SIZE = "ext.extent.directory-beyond-size" {
         severity: Major, evidence: Local, preen: false,

@@ -80,6 +80,27 @@ fn an_extent_ends_where_size_and_space_say_so() {
     assert_eq!(inspection.runs.iter().map(|run| run.count).collect::<Vec<_>>(), [2, 9]);
 }
 
+/// The length of a file's only extent and its size were overwritten: the file got copies of thousands of blocks of others, and e2fsck found fault with
+/// the extents.
+#[test]
+fn an_extent_ends_where_space_says_and_its_own_length_bears_it_out() {
+    let of = |count, sectors, size: u64| {
+        let mut raw = tree(mode::REGULAR, 0, &[extent(0, count, 100)], 1, 0);
+        raw.i_blocks_lo.set(sectors);
+        raw.set_size(size * BLOCK_SIZE as u64);
+        raw
+    };
+    let bench = Bench::new();
+    for (count, sectors) in [(0x101, 2), (0x43, 6), (0x8101, 2)] {
+        let mended = bench.expect(FILE, &of(count, sectors, 45), &[&BEYOND_SPACE]);
+        assert_eq!(mended.raw().i_blocks_lo.get(), 2 * mended.runs[0].count);
+        assert_eq!(mended.raw().size(), 45 * BLOCK_SIZE as u64);
+    }
+    // The length is no other one of which a byte or bit was overwritten; or the size bears it out.
+    assert_eq!(bench.expect(FILE, &of(0x35, 2, 60), &[&SECTORS_WRONG]).runs[0].count, 0x35);
+    assert_eq!(bench.expect(FILE, &of(0x101, 2, 0x101), &[&SECTORS_WRONG]).runs[0].count, 0x101);
+}
+
 #[test]
 fn an_extent_of_the_only_leaf_ends_where_size_and_space_say_so() {
     let mut bench = Bench::new();

@@ -68,6 +68,12 @@ impl TableEvidence {
         self.right == 0 && self.wrong > 0
     }
 
+    /// Whether as much speaks for this place as for another one, and nothing against it that does not speak against the other, too. (A table that is badly
+    /// damaged contradicts itself.)
+    pub(super) fn is_no_worse_than(self, other: TableEvidence) -> bool {
+        self.was_read && self.right >= other.right && (!self.contradicts() || other.contradicts())
+    }
+
     /// Whether what stands there could be a table without any inode in use.
     pub(super) fn says_nothing(self) -> bool {
         self.was_read && self.right == 0 && self.wrong == 0

@@ -43,9 +43,8 @@ pub(super) fn take_back(
     for (index, groups) in asked.into_iter().take(blocks_max) {
         let mut copies = BACKUPS.map(|copy| Copy { index, copy, slots: None });
         for group in groups {
-            let backup = copies.iter_mut().find_map(|copy| copy.of(finder, group));
-            let Some((place, how)) = better_place(finder, slots, group, backup.as_ref(), &mut occupied)
-            else {
+            let backups: Vec<Slot> = copies.iter_mut().filter_map(|copy| copy.of(finder, group)).collect();
+            let Some((place, how)) = better_place(finder, slots, group, &backups, &mut occupied) else {
                 continue;
             };
             let Some(slot) = slots.get_mut(group.0 as usize) else { continue };
@@ -87,10 +86,11 @@ fn better_place(
     finder: &mut Finder<'_>,
     slots: &[Slot],
     group: GroupNo,
-    backup: Option<&Slot>,
+    backups: &[Slot],
     occupied: &mut Option<Occupied>,
 ) -> Option<(u64, Problem)> {
     let geometry = finder.geometry;
+    let backup = backups.first();
     let slot = slots.get(group.0 as usize).filter(|slot| slot.is_readable)?;
     let stored = slot.desc.inode_table;
     let is_confirmed = backup.is_some_and(|backup| backup.desc.inode_table == stored);
@@ -118,7 +118,13 @@ fn better_place(
         let there = finder.evidence(group, place);
         // A group that has no inodes in use shows nothing, but what is here may be file data.
         let is_empty = is_contradicted && there.says_nothing() && lies_in_row(finder, slots, group, place);
-        let is_better = there.is_convincing(finder.witnesses_needed()) || is_empty;
+        // Two agree against one, whose checksum does not confirm it, nor does what stands there.
+        let is_agreed = backups.iter().all(|other| other.desc.inode_table == place)
+            && backups.len() > 1
+            && slot.checked.is_none();
+        let is_better = there.is_convincing(finder.witnesses_needed())
+            || is_empty
+            || is_agreed && there.is_no_worse_than(here);
         return is_better
             .then(|| (place, Problem::new(&problems::FROM_BACKUP).group(group).block(backup.block)));
     }

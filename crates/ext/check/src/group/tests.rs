@@ -161,6 +161,33 @@ fn a_table_that_moved_without_a_checksum_is_taken_back_where_its_directories_are
     );
 }
 
+/// The descriptors of a group were overwritten, and both backups agreed on where its table is; but the files of so damaged a table proved nothing, and
+/// the table was read, and written, where the damaged descriptor said.
+#[test]
+fn two_backups_that_agree_are_believed_where_no_table_proves_itself() {
+    let moved = |backups_agree: bool, other_is_damaged: bool| {
+        let mut image = Image::plain();
+        let right = image.desc(GroupNo(2));
+        let place = right.bg_inode_table_lo.get();
+        let mut wrong = right;
+        wrong.bg_inode_table_lo = (place + 26).into();
+        image.put_desc(GroupNo(2), wrong, false);
+        if other_is_damaged {
+            let mut desc = image.desc(GroupNo(1));
+            desc.bg_block_bitmap_lo = 1.into();
+            image.put_desc(GroupNo(1), desc, false);
+        }
+        if !backups_agree {
+            let copy = image.geometry.group_head(GroupNo(3)).descriptors.start;
+            image.block(copy).fill(0x77);
+        }
+        let (groups, _) = image.load();
+        groups[2].desc.inode_table - u64::from(place)
+    };
+    assert_eq!(moved(true, true), 0);
+    assert_eq!(moved(false, true), 26, "the word of one against that of another");
+}
+
 /// Fills the table of group 2 at `place` with `in_use` files whose checksums are right.
 fn fill_table(image: &mut Image, place: u32, in_use: u32) {
     let seed = image.geometry.checksum_seed;

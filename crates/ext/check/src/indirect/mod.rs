@@ -4,8 +4,9 @@
 //! `i_block` holds 12 pointers to data blocks, then one each to an indirect, a double and a triple indirect block.
 //! Invalid pointers are cleared one by one, and so are one or two behind the end of a file whose space in use is accounted for without
 //! them. Where wrong ones are many, and more than the others, the map is taken for something
-//! else altogether, unless the others are all the blocks that the file has in use.
+//! else altogether, unless the others are all the blocks that the file has in use, or the file ends with one of them.
 
+mod doubts;
 pub(crate) mod problems;
 #[cfg(test)]
 mod tests;
@@ -23,9 +24,10 @@ use crate::inode::size;
 use crate::inode::subject::Subject;
 use crate::region::problems as region;
 use crate::resize_inode;
+use doubts::{Doubts, Entered, Told};
 use problems::{
     DIRECTORY_TOO_BIG, FILE_TOO_BIG, HOPELESS, MAP_FOREIGN, MAP_IN_METADATA, MAP_POINTER_OUTSIDE,
-    MAP_REPEATED, MAP_UNREADABLE, POINTER_BEHIND_END, POINTER_OUTSIDE, SYMLINK_TOO_BIG,
+    MAP_REPEATED, MAP_UNREADABLE, POINTER_BEHIND_END, POINTER_FALSE, POINTER_OUTSIDE, SYMLINK_TOO_BIG,
 };
 
 const DIRECT: usize = 12;
@@ -41,37 +43,52 @@ const SEARCHES_MAX: u32 = 16;
 /// Walks the block map in `i_block` and clears the pointers there that make no sense. `None` when the map is so
 /// wrong that the inode has to be cleared.
 pub(crate) fn walk(subject: &mut Subject<'_, '_>) -> Option<Map> {
-    let end = end_of(subject);
-    let searches_left = if subject.fs.regions.exist() { SEARCHES_MAX } else { 0 };
-    let mut walk = Walk { map: Map::default(), wrong: 0, end, is_given_up: false, searches_left };
+    let raw = subject.raw;
+    let walked = subject.findings.for_subject();
+    let before = std::mem::replace(&mut subject.findings, walked);
+    let (mut walk, mut stays) = walk_once(subject, Told::default());
+    if let Some(end) = walk.size_end.filter(|_| !walk.is_given_up)
+        && let Some(told) = walk.doubts.settle(subject, &walk.map, end)
+    {
+        subject.raw = raw;
+        subject.findings = before.for_subject();
+        (walk, stays) = walk_once(subject, told);
+    }
+    let walked = std::mem::replace(&mut subject.findings, before);
+    subject.findings.merge(walked);
+    stays.then_some(walk.map)
+}
+
+/// Walks the map by what was told of it. Returns whether the inode may stay.
+fn walk_once(subject: &mut Subject<'_, '_>, told: Told) -> (Walk, bool) {
+    let mut walk = Walk::new(subject, told);
     let mut words = [(0, 0); 15];
     let mut logical = 0;
     for (index, word) in words.iter_mut().enumerate() {
         *word = (subject.raw.block_word(index), logical);
         logical += walk.span(subject, levels_of(index));
     }
-    let may_stray = walk.may_stray(words.iter().copied());
+    let may_stray = walk.may_stray(subject, words.iter().copied());
     for (index, (pointer, logical)) in words.into_iter().enumerate() {
-        let is_stray = pointer != 0 && may_stray && walk.is_stray(subject, pointer, logical);
         let kept = match pointer {
             0 => 0,
-            _ if is_stray => 0,
+            _ if may_stray && walk.is_stray(subject, pointer, logical) => 0,
             _ => walk.pointer(subject, pointer, levels_of(index), logical),
         };
         if kept != pointer {
             subject.raw.set_block_word(index, kept);
         }
         if walk.is_given_up {
-            return None;
+            return (walk, false);
         }
     }
     let is_hopeless = walk.wrong >= HOPELESS_AT && u64::from(walk.wrong) > walk.map.clusters;
-    if is_hopeless && !holds_all(subject, &walk.map) {
+    if is_hopeless && !holds_all(subject, &walk.map) && !walk.holds_end() {
         let problem = subject.problem(&HOPELESS).stored(walk.map.clusters).observed(walk.wrong);
         subject.raise(problem);
-        return None;
+        return (walk, false);
     }
-    Some(walk.map)
+    (walk, true)
 }
 
 /// Levels of indirection under a word of `i_block`.
@@ -79,15 +96,18 @@ fn levels_of(index: usize) -> u32 {
     width::len_u32(index.saturating_sub(DIRECT - 1))
 }
 
-/// Where the file ends by its size, and how many blocks it has in use by its own count, attributes left out. `None` where one of them tells nothing: what
-/// shows that a file is genuine lies behind its end.
+/// Where the file ends by its size, and how many blocks it has in use by its own count, attributes left out. `None` where one of them tells nothing.
 fn end_of(subject: &Subject<'_, '_>) -> Option<End> {
+    let logical = size_end_of(subject)?;
+    Some(End { logical, blocks: size::told_of_map(subject)? })
+}
+
+/// Where the file ends by its size: the first block that lies wholly behind it. `None` where that tells nothing: what shows that a file is genuine
+/// lies behind its end.
+fn size_end_of(subject: &Subject<'_, '_>) -> Option<u64> {
     let is_verity = subject.raw.has_flag(InodeFlags::VERITY) && subject.has_ro_compat(RoCompat::VERITY);
-    if !subject.is_regular() || is_verity || subject.fs.geometry.cluster_blocks > 1 {
-        return None;
-    }
-    let blocks = size::told_of_map(subject)?;
-    Some(End { logical: subject.raw.size().div_ceil(subject.block_size()), blocks })
+    let tells = subject.is_regular() && !is_verity && subject.fs.geometry.cluster_blocks <= 1;
+    tells.then(|| subject.raw.size().div_ceil(subject.block_size()))
 }
 
 /// What a file says about its end.
@@ -139,24 +159,45 @@ struct Walk {
     map: Map,
     /// Pointers that made no sense so far.
     wrong: u32,
-    /// The end of the file, where that can be told.
+    /// The end of the file by its size, where that tells something, and with what else the file says about it.
+    size_end: Option<u64>,
     end: Option<End>,
     /// Whether the map shares too much to be walked on.
     is_given_up: bool,
     /// How often blocks may still be looked for in the regions of a rext3.
     searches_left: u32,
+    /// What this walk leaves in doubt, and what an earlier one told.
+    doubts: Doubts,
+    told: Told,
 }
 
 impl Walk {
+    fn new(subject: &Subject<'_, '_>, told: Told) -> Self {
+        Walk {
+            map: Map::default(),
+            wrong: 0,
+            size_end: size_end_of(subject),
+            end: end_of(subject),
+            is_given_up: false,
+            searches_left: if subject.fs.regions.exist() { SEARCHES_MAX } else { 0 },
+            doubts: Doubts::default(),
+            told,
+        }
+    }
+
     /// Blocks of the file under one pointer with `levels` levels of indirection.
     fn span(&self, subject: &Subject<'_, '_>, levels: u32) -> u64 {
         u64::from(subject.fs.geometry.pointers_per_block()).saturating_pow(levels)
     }
 
-    /// Whether so few of some pointers, each with the block of the file that it begins at, lie behind the end that they may be stray ones.
-    fn may_stray(&self, pointers: impl Iterator<Item = (u32, u64)>) -> bool {
+    /// Whether so few of some pointers, each with the block of the file that it begins at, lie behind the end that they may be stray ones. (Those
+    /// that lead nowhere, or into metadata, are none in any case.)
+    fn may_stray(&self, subject: &Subject<'_, '_>, pointers: impl Iterator<Item = (u32, u64)>) -> bool {
         let Some(end) = self.end else { return false };
-        let behind = pointers.filter(|(pointer, logical)| *pointer != 0 && *logical >= end.logical);
+        let leads = |block: u64| subject.fs.is_valid_block(BlockNo(block)) && !subject.fs.metadata.get(block);
+        let behind = pointers.filter(|(pointer, logical)| {
+            *pointer != 0 && *logical >= end.logical && leads((*pointer).into())
+        });
         behind.take(STRAYS_MAX + 1).count() <= STRAYS_MAX
     }
 
@@ -172,8 +213,35 @@ impl Walk {
         is_stray
     }
 
+    /// Whether the last block of the file is mapped: no garbage ends where the size says.
+    fn holds_end(&self) -> bool {
+        let last = self.size_end.and_then(|end| end.checked_sub(1));
+        last.is_some_and(|last| self.map.overlaps(last, 1))
+    }
+
+    /// Whether a pointer leads to a block that is surely something else, and a hole is likelier: to metadata, where the size or the space in use say so,
+    /// or as data to an indirect block of this map. It has to go, which is raised.
+    fn is_false(&self, subject: &mut Subject<'_, '_>, pointer: u32, levels: u32, logical: u64) -> bool {
+        let block = u64::from(pointer);
+        let is_behind = || self.size_end.is_some_and(|end| logical >= end);
+        let in_metadata = subject.fs.is_valid_block(BlockNo(block))
+            && subject.fs.metadata.get(block)
+            && (self.told.without_metadata || is_behind());
+        if !in_metadata && (levels > 0 || !self.told.own_map.contains(&block)) {
+            return false;
+        }
+        let what =
+            if in_metadata { "in use for file system metadata" } else { "one of its own indirect blocks" };
+        let problem = subject.problem(&POINTER_FALSE).stored(pointer).observed(what);
+        subject.raise(problem.detail("logical", logical));
+        true
+    }
+
     /// Follows a pointer. Returns what should stand there: 0 when it has to be cleared, and on a rext3 the block that is looked for where it can be found.
     fn pointer(&mut self, subject: &mut Subject<'_, '_>, pointer: u32, levels: u32, logical: u64) -> u32 {
+        if self.is_false(subject, pointer, levels, logical) {
+            return 0;
+        }
         let stays = match levels {
             0 => self.data(subject, BlockNo(u64::from(pointer)), logical),
             _ => self.map_pointer(subject, pointer, levels, logical),
@@ -207,7 +275,9 @@ impl Walk {
             let problem = subject.problem(&MAP_POINTER_OUTSIDE).stored(pointer).detail("logical", logical);
             return self.refuse(subject, problem.detail("levels", levels));
         }
-        if !self.map.add_map_block(block.0) {
+        let is_elsewhere = self.told.places.get(&block.0).is_some_and(|place| *place != logical);
+        if is_elsewhere || !self.map.add_map_block(block.0) {
+            self.doubts.again.push((block.0, levels, logical));
             let problem = subject.problem(&MAP_REPEATED).block(block);
             return self.refuse(subject, problem);
         }
@@ -223,9 +293,13 @@ impl Walk {
                 return false;
             }
         }
+        let (clusters, in_metadata) = (self.map.clusters - 1, self.doubts.in_metadata);
         let stays = self.children(subject, block, levels, logical);
         if !stays {
             self.map.drop_map_block();
+        }
+        if subject.fs.metadata.get(block.0) {
+            self.doubts.in_metadata = in_metadata + self.map.clusters.saturating_sub(clusters);
         }
         stays
     }
@@ -254,17 +328,22 @@ impl Walk {
         let pointers = bytes.get_mut(subject.fs.geometry.indirect_header()..).unwrap_or_default();
         let pointers = pointers.as_chunks_mut::<4>().0;
         let starts = (0u64..).map(|index| logical + index * span);
-        let may_stray =
-            self.may_stray(pointers.iter().map(|entry| u32::from_le_bytes(*entry)).zip(starts.clone()));
-        for (entry, logical) in pointers.iter_mut().zip(starts) {
+        let words = pointers.iter().map(|entry| u32::from_le_bytes(*entry));
+        let may_stray = self.may_stray(subject, words.zip(starts.clone()));
+        let mut entered = Entered { block: block.0, logical, levels, kept: 0, wrong: 0, last: 0 };
+        for (entry, start) in pointers.iter_mut().zip(starts) {
             let child = u32::from_le_bytes(*entry);
-            let is_stray = child != 0 && may_stray && self.is_stray(subject, child, logical);
             let kept = match child {
                 0 => 0,
-                _ if is_stray => 0,
-                _ => self.pointer(subject, child, levels - 1, logical),
+                _ if may_stray && self.is_stray(subject, child, start) => 0,
+                _ => self.pointer(subject, child, levels - 1, start),
             };
+            if kept != 0 {
+                entered.kept += 1;
+                entered.last = start.saturating_sub(logical);
+            }
             if kept != child {
+                entered.wrong += 1;
                 *entry = kept.to_le_bytes();
                 changed = true;
             }
@@ -272,6 +351,7 @@ impl Walk {
                 return true;
             }
         }
+        self.doubts.entered.push(entered);
         if changed {
             let offset = subject.fs.block_offset(block);
             subject.findings.edit_since(mark, Layer::Block, offset, &bytes);
@@ -354,6 +434,7 @@ impl Walk {
         if let Some(problem) = self.judge_data(subject, block, logical) {
             return self.refuse(subject, problem.stored(block.0).detail("logical", logical));
         }
+        self.doubts.in_metadata += u64::from(subject.fs.metadata.get(block.0));
         self.map.add(subject, MapRun { logical, physical: block.0, count: 1, unwritten: false });
         self.map.clusters <= subject.fs.geometry.blocks_count || self.give_up(subject)
     }

@@ -49,7 +49,7 @@ problem_rows! {
         severity: Major, evidence: Local, preen: false,
         message: "{block} is used twice as an indirect block of {inode}",
         meaning: "A pointer is damaged: each indirect block can appear only once.",
-        repair: "The second pointer is cleared. The file has a hole there, which reads as zeros.",
+        repair: "One of the two pointers is cleared, the second one if the size of the file does not tell which. The file has a hole there, which reads as zeros.",
         loss: "The blocks of the file that were mapped there, if any.",
         peers: [],
     }
@@ -82,6 +82,16 @@ problem_rows! {
         repair: "The pointer is cleared.",
         loss: nothing "Nothing that belongs to the file.",
         peers: [0x01000C, 0x01000D],
+    }
+
+    /// Pointer to a block that is surely something else, where size or space in use say that there is a hole.
+    POINTER_FALSE = "ext.blockmap.pointer-false" {
+        severity: Major, evidence: Local, preen: false,
+        message: "{inode} maps block {stored} at logical block {logical}, but that block is {observed}",
+        meaning: "i_size or i_blocks contradicts the pointer, and what it points to is in use for something else. The pointer was overwritten: there was a hole.",
+        repair: "The pointer is cleared. The file has a hole there, which reads as zeros.",
+        loss: nothing "Nothing that belongs to the file.",
+        peers: [0x011002, 0x010071],
     }
 
     /// Directory too big.

@@ -6,10 +6,10 @@ use fsmend_ext_format::features::RoCompat;
 use fsmend_ext_format::inode::{InodeFlags, RawInode, mode};
 
 use fsmend_base::InodeNo;
-use fsmend_engine::Findings;
+use fsmend_engine::{Findings, Row};
 
 use super::problems::*;
-use super::{Map, Subject, Walk};
+use super::{Subject, Told, Walk};
 use crate::inode::problems::{SECTORS_WRONG, SIZE_WRONG, SYMLINK_WRONG};
 use crate::inode::testing::{BLOCK_SIZE, Bench, FILE, mapped};
 
@@ -119,7 +119,8 @@ fn wrong_pointers_in_holes_leave_a_file_that_has_all_of_its_blocks() {
     raw.i_blocks_lo.set(2 * (2 + 3));
     let inspection = bench.expect(FILE, &raw, &[&POINTER_OUTSIDE]);
     assert_eq!(inspection.runs.iter().map(|run| run.physical).collect::<Vec<_>>(), [201, 300]);
-    // One of its blocks is missing; or it has far more than it uses.
+    // One of its blocks is missing; or it has far more than it uses; and it does not end with one of them.
+    raw.set_size((12 + 256 + 7) * BLOCK_SIZE as u64);
     for in_use in [3 + 3, 2] {
         raw.i_blocks_lo.set(2 * in_use);
         assert!(bench.expect(FILE, &raw, &[&POINTER_OUTSIDE, &HOPELESS]).cleared);
@@ -158,6 +159,7 @@ fn an_indirect_block_that_is_something_else_goes_alone() {
     bench.put_words(64, &[&right[..7], &rubbish[..4]].concat());
     let mixed = |wrong: usize| {
         let mut raw = three_levels_again(64);
+        raw.set_size(raw.size() + 40 * BLOCK_SIZE as u64);
         rubbish[..wrong].iter().enumerate().for_each(|(at, word)| raw.set_block_word(at, *word));
         raw
     };
@@ -275,12 +277,94 @@ fn a_file_ends_where_the_count_of_its_sectors_does() {
         feature.set(RoCompat::HUGE_FILE, has_huge_files);
         let fs = bench.fs();
         let mut subject = Subject::new(&fs, InodeNo(FILE), &bench.record(FILE, &raw), Findings::new());
-        let mut walk =
-            Walk { map: Map::default(), wrong: 0, end: None, is_given_up: false, searches_left: 0 };
+        let mut walk = Walk::new(&subject, Told::default());
         walk.map.clusters = before;
         // A map of more blocks than this small file system has is given up elsewhere.
         walk.pointer(&mut subject, 100, 0, 0);
         let raised = subject.findings.counts();
         assert_eq!(raised.contains_key(FILE_TOO_BIG.code), !fits, "{before}");
     }
+}
+
+#[test]
+fn a_hole_that_a_pointer_into_metadata_was_written_into_stays_one() {
+    let bench = Bench::new();
+    // Behind the end, whatever i_blocks says; within it, where that does not count the block.
+    for (sectors, stray) in [(4, 5), (66, 5), (2, 1)] {
+        let mut raw = mapped(mode::REGULAR, &[100]);
+        raw.set_size(3 * BLOCK_SIZE as u64 - 7);
+        raw.i_blocks_lo.set(sectors);
+        raw.set_block_word(stray, 4);
+        let sectors_row: &[&Row] = if sectors == 2 { &[] } else { &[&SECTORS_WRONG] };
+        let mended = bench.expect(FILE, &raw, &[&[&POINTER_FALSE], sectors_row].concat());
+        assert_eq!((mended.raw().block_word(stray), mended.raw().size()), (0, 3 * BLOCK_SIZE as u64 - 7));
+    }
+    // What i_blocks counts was a pointer once, and gets a copy.
+    let mut raw = mapped(mode::REGULAR, &[100, 4, 102]);
+    raw.set_size(3 * BLOCK_SIZE as u64 - 7);
+    assert_eq!(bench.expect(FILE, &raw, &[]).raw().block_word(1), 4);
+}
+
+#[test]
+fn a_file_of_nothing_but_a_hole_gets_no_copy_of_the_group_descriptors() {
+    let mut bench = Bench::new();
+    bench.put_words(2, &[5, 6, 7, 600, 601]);
+    let mut raw = mapped(mode::REGULAR, &[0; 15]);
+    raw.set_size(1 << 20);
+    raw.set_block_word(12, 2);
+    raw.i_blocks_lo.set(0);
+    let mended = bench.expect(FILE, &raw, &[&POINTER_FALSE]);
+    assert_eq!((mended.raw().block_word(12), mended.raw().size(), mended.runs.len()), (0, 1 << 20, 0));
+}
+
+#[test]
+fn an_indirect_block_of_the_file_itself_is_no_data_of_it() {
+    let mut bench = Bench::new();
+    let mut raw = three_levels(&mut bench);
+    bench.put_words(60, &[200, 201, 0, 0, 61]);
+    let inspection = bench.expect(FILE, &raw, &[&POINTER_FALSE]);
+    assert_eq!(inspection.runs.iter().map(|run| run.count).sum::<u32>(), 12 + 2 + 1);
+    // Where i_blocks counts it, something else stood there, and only a copy can follow.
+    raw.i_blocks_lo.set(2 * (12 + 3 + 3 + 1));
+    bench.expect(FILE, &raw, &[]);
+    // Data that an indirect pointer leads to by mistake map nothing, and stay data.
+    let mut bench = Bench::new();
+    let mut raw = mapped(mode::REGULAR, &[100, 101]);
+    raw.set_block_word(12, 101);
+    raw.set_size(2 * BLOCK_SIZE as u64);
+    raw.i_blocks_lo.set(4);
+    bench.put(101, b"some text that is no block number");
+    let mended = bench.expect(FILE, &raw, &[&POINTER_BEHIND_END]);
+    assert_eq!(mended.raw().block_word(1), 101);
+}
+
+#[test]
+fn of_two_pointers_to_an_indirect_block_the_one_stays_with_which_the_file_ends() {
+    let mut bench = Bench::new();
+    bench.put_words(60, &[0, 200]);
+    bench.put_words(61, &[60, 0, 60]);
+    let mut raw = mapped(mode::REGULAR, &[0; 15]);
+    raw.set_block_word(13, 61);
+    raw.i_blocks_lo.set(6);
+    let (first, second) = (12 + 256 + 1, 12 + 256 + 2 * 256 + 1);
+    for (place, row) in [(second, &MAP_REPEATED), (first, &POINTER_BEHIND_END)] {
+        raw.set_size((place + 1) * BLOCK_SIZE as u64);
+        let mended = bench.expect(FILE, &raw, &[row]);
+        assert_eq!(mended.runs.iter().map(|run| run.logical).collect::<Vec<_>>(), [place]);
+    }
+}
+
+#[test]
+fn a_map_full_of_wrong_pointers_is_no_garbage_if_the_file_ends_with_it() {
+    let mut bench = Bench::new();
+    let wrong: Vec<u32> = (600..611).collect();
+    // In an indirect block of its own, so that the one with the end is not called foreign.
+    bench.put_words(60, &[&wrong[..], &[200; 1]].concat());
+    let mut raw = mapped(mode::REGULAR, &[600; 11]);
+    raw.set_block_word(12, 60);
+    raw.i_blocks_lo.set(0x8000_0006);
+    raw.set_size((12 + 12) * BLOCK_SIZE as u64 - 3);
+    assert!(!bench.inspect(FILE, &raw).0.cleared);
+    raw.set_size((12 + 40) * BLOCK_SIZE as u64);
+    assert!(bench.inspect(FILE, &raw).0.cleared);
 }

@@ -134,6 +134,11 @@ impl Map {
         subject.raise(problem.detail("logical", run.logical));
     }
 
+    /// The runs so far, in no order.
+    pub fn runs(&self) -> impl Iterator<Item = &MapRun> {
+        self.runs.iter().chain(self.late.values())
+    }
+
     /// The runs in the order of the file.
     pub fn into_runs(mut self) -> Vec<MapRun> {
         if !self.late.is_empty() {

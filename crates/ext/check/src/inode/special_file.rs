@@ -53,15 +53,19 @@ pub(crate) fn immutable(subject: &mut Subject<'_, '_>) {
     }
 }
 
+/// Words behind the device number that may be damaged in a device, pipe or socket: a map has more.
+const JUNK_MAX: usize = 2;
+
 /// Some implementations leave junk behind the device number, so that alone proves nothing, and flags that no device can have may be all
-/// that is wrong with it. Both together prove that it was never one; so does the root of an extent tree. (Where no directory has an index, its flag
-/// was never that of anything else, and proves nothing.)
+/// that is wrong with it. Both together prove that it was never one, unless a word or two are all the junk; so does the root of an extent tree. (Where
+/// no directory has an index, its flag was never that of anything else, and proves nothing.)
 fn is_plausible(subject: &Subject<'_, '_>) -> bool {
     let raw = &subject.raw;
     let has_indexes = subject.fs.geometry.features.has_compat(Compat::DIR_INDEX);
     let index = if has_indexes { InodeFlags::INDEX } else { InodeFlags::empty() };
     let impossible = index | InodeFlags::EXTENTS | InodeFlags::IMMUTABLE | InodeFlags::APPEND;
-    let junk = (4..15).any(|index| raw.block_word(index) != 0) || extent::is_root(subject);
+    let words = (4..15).filter(|index| raw.block_word(*index) != 0).count();
+    let junk = words > JUNK_MAX || extent::is_root(subject);
     !raw.flags().intersects(impossible) || !junk
 }
 

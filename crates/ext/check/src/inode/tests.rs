@@ -195,6 +195,8 @@ fn special_files() {
     ] {
         let mut raw = inode(kind);
         raw.set_flag(InodeFlags::IMMUTABLE);
+        (5..7).for_each(|word| raw.set_block_word(word, 1));
+        assert!(!Bench::new().expect(FILE, &raw, &[&IMMUTABLE_SPECIAL]).cleared, "a little damage");
         raw.set_block_word(7, 1);
         assert!(Bench::new().expect(FILE, &raw, &[row]).cleared);
         let empty = tree(kind, 0, &[], 0, 0);
@@ -202,7 +204,7 @@ fn special_files() {
     }
     let mut raw = inode(mode::FIFO);
     raw.set_flag(InodeFlags::INDEX);
-    raw.set_block_word(5, 230);
+    (5..8).for_each(|word| raw.set_block_word(word, 230));
     assert!(Bench::new().expect(FILE, &raw, &[&FIFO_WRONG]).cleared);
     let mut bench = Bench::new();
     bench.features().compat &= !Compat::DIR_INDEX;
