@@ -11,6 +11,11 @@ use crate::inode::map::Map;
 use crate::inode::size;
 use crate::inode::subject::Subject;
 
+/// Doubts of one kind that are kept. Damage leaves a few; a map with more was made to have them, and the further ones are judged one by one.
+const DOUBTS_MAX: usize = 1 << 8;
+/// Indirect blocks that are kept: those of a file of 1 GiB with blocks of 1 KiB, of 16 GiB with blocks of 4 KiB.
+const ENTERED_MAX: usize = 1 << 12;
+
 /// An indirect block as it was entered.
 pub(super) struct Entered {
     pub block: u64,
@@ -28,9 +33,9 @@ pub(super) struct Entered {
 #[derive(Default)]
 pub(super) struct Doubts {
     /// The indirect blocks of the map.
-    pub entered: Vec<Entered>,
+    entered: Vec<Entered>,
     /// Blocks to which another pointer led, as an indirect block of so many levels, and the block of the file that this one begins at.
-    pub again: Vec<(u64, u32, u64)>,
+    again: Vec<(u64, u32, u64)>,
     /// Blocks in use that lie in metadata, or are led to by an indirect block there.
     pub in_metadata: u64,
 }
@@ -47,8 +52,25 @@ pub(super) struct Told {
 }
 
 impl Doubts {
+    /// Notes an indirect block. Of maps with very many nothing is told.
+    pub(super) fn enter(&mut self, entered: Entered) {
+        if self.entered.len() <= ENTERED_MAX {
+            self.entered.push(entered);
+        }
+    }
+
+    /// Notes that another pointer led to an indirect block.
+    pub(super) fn came_again(&mut self, block: u64, levels: u32, logical: u64) {
+        if self.again.len() < DOUBTS_MAX {
+            self.again.push((block, levels, logical));
+        }
+    }
+
     /// What is told about a file that ends before block `end`; `None` where that is nothing new.
     pub(super) fn settle(&self, subject: &Subject<'_, '_>, map: &Map, end: u64) -> Option<Told> {
+        if self.entered.len() > ENTERED_MAX {
+            return None;
+        }
         let (own_map, own_data) = self.own_data(map);
         let places: HashMap<u64, u64> =
             self.again.iter().filter_map(|again| self.better_place(*again, end)).collect();

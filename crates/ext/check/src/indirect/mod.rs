@@ -277,7 +277,7 @@ impl Walk {
         }
         let is_elsewhere = self.told.places.get(&block.0).is_some_and(|place| *place != logical);
         if is_elsewhere || !self.map.add_map_block(block.0) {
-            self.doubts.again.push((block.0, levels, logical));
+            self.doubts.came_again(block.0, levels, logical);
             let problem = subject.problem(&MAP_REPEATED).block(block);
             return self.refuse(subject, problem);
         }
@@ -351,7 +351,7 @@ impl Walk {
                 return true;
             }
         }
-        self.doubts.entered.push(entered);
+        self.doubts.enter(entered);
         if changed {
             let offset = subject.fs.block_offset(block);
             subject.findings.edit_since(mark, Layer::Block, offset, &bytes);
