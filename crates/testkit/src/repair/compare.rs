@@ -248,14 +248,14 @@ impl Trees<'_> {
     }
 
     /// Whether a thing that the reference keeps as `path` may stand at `ours`: where it was before the damage, or one of
-    /// the two names was made up: of something that lost its name (under a number in the same directory, too), or of something whose name another one
-    /// in the same directory has.
+    /// the two names was made up: of something that lost its name, or of something whose name another one in the same directory has.
     fn may_stand_for(&self, path: &[u8], ours: &[u8]) -> bool {
         let is_new = !self.sound.nodes.contains_key(path);
+        let gave_way = is_numbered(ours) && (is_numbered(path) || self.ours.nodes.contains_key(path));
         is_made_up(path)
             || is_made_up(ours) && is_new
             || self.sound.nodes.contains_key(ours)
-            || is_new && folder(path) == folder(ours) && (is_numbered(ours) || self.made_way(path, ours))
+            || is_new && folder(path) == folder(ours) && (gave_way || self.made_way(path, ours))
     }
 }
 
