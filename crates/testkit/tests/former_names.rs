@@ -248,7 +248,7 @@ fn older_copies_of_a_block_that_several_directories_claim() {
         "sif /people/ann/letters/old size 2048",
     ]);
     image.patch(|bytes| bytes[block * BLOCK..][..BLOCK].fill(0xA5));
-    // Whoever claims the block: the directories that are named in the copy say where they stood.
+    // Three directories claim the block. `..` of the subdirectories named in the copy decides.
     let found = image.former_names();
     assert!(found.len() > 5, "{found:?}");
     for (inode, names) in found {

@@ -52,21 +52,21 @@ pub(super) struct Told {
 }
 
 impl Doubts {
-    /// Notes an indirect block. Of maps with very many nothing is told.
+    /// Records an indirect block. Maps with more than `ENTERED_MAX` are not settled.
     pub(super) fn enter(&mut self, entered: Entered) {
         if self.entered.len() <= ENTERED_MAX {
             self.entered.push(entered);
         }
     }
 
-    /// Notes that another pointer led to an indirect block.
+    /// Records another pointer to an indirect block.
     pub(super) fn came_again(&mut self, block: u64, levels: u32, logical: u64) {
         if self.again.len() < DOUBTS_MAX {
             self.again.push((block, levels, logical));
         }
     }
 
-    /// What is told about a file that ends before block `end`; `None` where that is nothing new.
+    /// What the whole map shows about a file that ends before block `end`; `None` if it shows nothing new.
     pub(super) fn settle(&self, subject: &Subject<'_, '_>, map: &Map, end: u64) -> Option<Told> {
         if self.entered.len() > ENTERED_MAX {
             return None;
